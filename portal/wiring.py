@@ -15,7 +15,7 @@ import vfolders.ports
 from agents.selectors import image_holder_counts
 from portal.audit.labels import PARAMETERS
 from portal.notifications.selectors import helpers_of
-from scheduler.history.recorder import keep_standing
+from scheduler.history.recorder import record_hold_state
 from scheduler.run_state import discard_plans
 from sessions_app.allocations import allocations_by_owner
 from sessions_app.limits.group_rules import session_counts
@@ -38,5 +38,5 @@ def connect_ports() -> None:
     agents.ports.excluded_sessions.connect(sessions_app.queue.closed_groups)
     agents.ports.plan_discarder.connect(discard_plans)
     vfolders.ports.folder_deletion_guards.connect(objection_to_folder_deletion)
-    sessions_app.ports.hold_recorder.connect(keep_standing)
+    sessions_app.ports.hold_recorder.connect(record_hold_state)
     sessions_app.ports.start_forecaster.connect(scheduler.forecast.service)

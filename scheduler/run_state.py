@@ -12,7 +12,7 @@ from agents.models import ResourceGroup
 from scheduler.models import SchedulerState
 
 
-def state_of(group: ResourceGroup) -> SchedulerState:
+def run_state(group: ResourceGroup) -> SchedulerState:
     """Return the run state of a group; the defaults if it has no row yet. No query after
     `select_related("scheduler_state")`.
     """

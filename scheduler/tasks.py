@@ -9,7 +9,7 @@ from common.db.advisory_locks import try_exclusive
 from common.messaging.dispatch import TaskName
 from common.resilience.fault_points import during
 from scheduler.commit.plan_commit import GroupBusy, StalePlan
-from scheduler.history.recorder import forget_ticks
+from scheduler.history.recorder import delete_old_ticks
 from scheduler.snapshot.reader import groups_with_pending_sessions
 from scheduler.tick import run_tick
 from scheduler.triggers import (
@@ -68,4 +68,4 @@ def _tick_now(resource_group_id: int) -> None:
 def forget_old_ticks() -> None:
     with try_exclusive("scheduler.forget_ticks") as is_mine:
         if is_mine:
-            forget_ticks()
+            delete_old_ticks()

@@ -8,15 +8,15 @@ import structlog
 from common import clock
 from scheduler.commit.plan_commit import StalePlan, commit_plan
 from scheduler.engine import Planner
-from scheduler.group_cache import KeptByGroup
-from scheduler.history.recorder import Took, keep_tick
+from scheduler.group_cache import GroupCache
+from scheduler.history.recorder import TickDurations, record_tick
 from scheduler.snapshot.reader import read_snapshot
 
 log = structlog.get_logger(__name__)
 SNAPSHOTS_PER_TICK = 3
 PLANNER_KEPT_S = 60.0
 # A planner reuses its last pass but decides as a new one would: each worker process has its own.
-_planners = KeptByGroup[Planner](for_s=PLANNER_KEPT_S)
+_planners = GroupCache[Planner](for_s=PLANNER_KEPT_S)
 
 
 def run_tick(resource_group_id: int) -> list[UUID]:
@@ -46,8 +46,8 @@ def _tick_once(resource_group_id: int) -> list[UUID]:
     _planners.put(resource_group_id, planner)
     commits_at = monotonic()
     placed = commit_plan(decided)
-    took = Took(decides_at - read_at, commits_at - decides_at, monotonic() - commits_at)
-    keep_tick(snapshot, decided, took)
+    took = TickDurations(decides_at - read_at, commits_at - decides_at, monotonic() - commits_at)
+    record_tick(snapshot, decided, took)
     if placed:
         log.info(
             "scheduler.tick", group=snapshot.group_name, placed=len(placed), waiting=len(decided.deferrals)

@@ -11,7 +11,7 @@ from common import clock
 from common.messaging.dispatch import TaskName, enqueue_on_commit
 
 REQUESTED_FOR_S = 5  # a request whose task was lost suppresses others no longer than this
-LONGEST_PAUSE_S = 1.0
+MAX_PAUSE_S = 1.0
 BUSY_RETRY_S = 0.05
 
 
@@ -38,12 +38,12 @@ def begin_tick(resource_group_id: int) -> None:
 
 
 def end_tick(resource_group_id: int, took_s: float) -> None:
-    """Begin a pause as long as the tick took, LONGEST_PAUSE_S at most, before the next tick of the
+    """Begin a pause as long as the tick took, MAX_PAUSE_S at most, before the next tick of the
     group.
 
-    Ticks of up to LONGEST_PAUSE_S then use workers and database at most half of the time.
+    Ticks of up to MAX_PAUSE_S then use workers and database at most half of the time.
     """
-    pause_s = min(took_s, LONGEST_PAUSE_S)
+    pause_s = min(took_s, MAX_PAUSE_S)
     until = clock.now().timestamp() + pause_s
     cache.set(_pause_key(resource_group_id), until, timeout=REQUESTED_FOR_S)
 
@@ -52,7 +52,7 @@ def pause_left_s(resource_group_id: int) -> float:
     """Seconds until the next tick of this group may begin; 0.0 if it may begin now."""
     until: float = cache.get(_pause_key(resource_group_id), 0.0)
     # Bounded, as the clock of another machine may be ahead of this one's.
-    return min(max(until - clock.now().timestamp(), 0.0), LONGEST_PAUSE_S)
+    return min(max(until - clock.now().timestamp(), 0.0), MAX_PAUSE_S)
 
 
 def _request_key(resource_group_id: int) -> str:

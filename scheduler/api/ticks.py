@@ -14,8 +14,8 @@ from agents.selectors import access_group_to_administer
 from common import clock
 from common.rest.actor import actor_of
 from common.token_scopes import FOR_ADMIN
-from scheduler.history.selectors import preemptions_in, ticks_of
-from scheduler.history.wait_times import MOST_SEEN, waits_in
+from scheduler.history.selectors import preemptions_in, tick_records
+from scheduler.history.wait_times import MAX_SESSIONS, read_wait_times
 from scheduler.models import KeptTick
 from sessions_app.models import Preemption
 
@@ -61,7 +61,7 @@ class TickListView(ListAPIView[KeptTick]):
 
     def get_queryset(self) -> QuerySet[KeptTick]:
         group = access_group_to_administer(actor_of(self.request), self.kwargs["group_id"])
-        return ticks_of(group)
+        return tick_records(group)
 
 
 class PreemptionOut(serializers.ModelSerializer[Preemption]):
@@ -108,7 +108,7 @@ class WaitsOut(serializers.Serializer[Any]):
     """Waiting times in seconds, from entering the queue to placement. null: none started."""
 
     started = serializers.IntegerField(
-        help_text=f"Number of sessions that started in the last hour; at most the newest {MOST_SEEN:,} are counted."
+        help_text=f"Number of sessions that started in the last hour; at most the newest {MAX_SESSIONS:,} are counted."
     )
     half_s = serializers.FloatField(allow_null=True, help_text="Median.")
     nine_of_ten_s = serializers.FloatField(allow_null=True)
@@ -124,4 +124,4 @@ class WaitsView(APIView):
         hour. For superadmins and monitors.
         """
         group = access_group_to_administer(actor_of(request), group_id)
-        return Response(WaitsOut(waits_in(group, clock.now())).data)
+        return Response(WaitsOut(read_wait_times(group, clock.now())).data)

@@ -20,12 +20,12 @@ from common.rest.actor import actor_of
 from common.rest.input import InputSerializer, query_value
 from common.rest.pagination import StandardPagination
 from common.token_scopes import FOR_ADMIN
-from scheduler.fairness.standings import read_standings
-from scheduler.fairness.usage import SHARING
+from scheduler.fairness.standings import read_fair_share_entries
+from scheduler.fairness.usage import SHARE_LEVELS
 from scheduler.fairness.weights import set_share_weight
 from scheduler.models import LEAST_WEIGHT, MOST_WEIGHT, ShareWeight
 
-LEVELS = [level.value for level in SHARING]
+LEVELS = [level.value for level in SHARE_LEVELS]
 
 
 class StandingOut(serializers.Serializer[Any]):
@@ -88,7 +88,7 @@ class WeightListView(GenericAPIView[ShareWeight]):
         order in which fair share serves them. For superadmins and monitors.
         """
         group = access_group_to_administer(actor_of(request), group_id)
-        page = self.paginate_queryset(read_standings(group, _asked_level(request)))  # type: ignore[arg-type]
+        page = self.paginate_queryset(read_fair_share_entries(group, _asked_level(request)))  # type: ignore[arg-type]
         return self.get_paginated_response(StandingOut(page, many=True).data)
 
     @extend_schema(operation_id="set_resource_group_weight", request=WeightInput, responses={200: WeightOut})

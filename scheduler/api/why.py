@@ -14,7 +14,7 @@ from common.errors import InvalidInput
 from common.rest.actor import actor_of
 from common.rest.input import nonempty_query_value
 from common.token_scopes import FOR_SESSIONS
-from scheduler.history.replay import past_wait, stays_of
+from scheduler.history.replay import past_wait, pending_periods
 from sessions_app.core.queue_options import check_start_at
 from sessions_app.selectors import Action, access_session
 
@@ -80,6 +80,6 @@ class WhyView(APIView):
             at = check_start_at(nonempty_query_value(request, "at"))
         except ValueError as error:
             raise InvalidInput(str(error), fields={"at": [str(error)]}) from error
-        stays = stays_of(session)
+        stays = pending_periods(session)
         wait = past_wait(session, at, stays) if at else None
         return Response(WhyOut({"stays": stays, "wait": wait}).data)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from agents.models import AgentDevice
 from common.values.resources import CPU, MEM
 from scheduler.engine import KernelPlacement
-from scheduler.engine.accelerators import Dealt, Device, DeviceTable, deal
+from scheduler.engine.accelerators import Device, DeviceAssignment, DeviceTable, assign_devices
 
 
-def deal_devices(kernels: Sequence[KernelPlacement]) -> list[Dealt]:
+def assign_kernel_devices(kernels: Sequence[KernelPlacement]) -> list[DeviceAssignment]:
     """Return the devices of each kernel, for the slots whose devices are known. The caller has
     locked the rows of the agents, which protects the set of devices, and of their slots, which
     protects the allocated parts. 1 query, none if no kernel asks for devices. Raises NoSuchDevices.
@@ -25,6 +25,6 @@ def deal_devices(kernels: Sequence[KernelPlacement]) -> list[Dealt]:
         if row.is_present:
             table.add(Device(row.pk, row.link_group, row.numa_node), row.occupied)
     return [
-        deal(kernel.slots, {name: tables.get((kernel.agent_id, name)) for name in kernel.slots})
+        assign_devices(kernel.slots, {name: tables.get((kernel.agent_id, name)) for name in kernel.slots})
         for kernel in kernels
     ]

@@ -9,12 +9,12 @@ from psycopg.types.json import Jsonb
 
 from scheduler.engine import Deferral, Plan, column_of
 from scheduler.explain.messages import message_table
-from scheduler.group_cache import KeptByGroup
+from scheduler.group_cache import GroupCache
 from sessions_app.core.states import Status
 from sessions_app.lifecycle import updates
 from sessions_app.models import ComputeSession
 
-_WRITE_DOWN = f"""
+_UPDATE = f"""
     WITH sentence AS MATERIALIZED (
         SELECT * FROM jsonb_to_recordset(%(sentences)s) AS sentence (number int, reason text, message jsonb)
     ), changed AS MATERIALIZED (
@@ -36,10 +36,10 @@ _WRITE_DOWN = f"""
     RETURNING session.id, session.owner_id, session.project_id, session.domain_id
 """
 LONG_QUEUE, FIGURES_EVERY_S = 500, 15.0
-_figures_written = KeptByGroup[bool](FIGURES_EVERY_S)  # per process: another process may write them once more
+_figures_written = GroupCache[bool](FIGURES_EVERY_S)  # per process: another process may write them once more
 
 
-def write_waiting(plan: Plan) -> None:
+def write_pending_reasons(plan: Plan) -> None:
     """Write position, reason code and message of each deferred session; unchanged rows are not
     written. In queues longer than LONG_QUEUE, where each start changes all positions and amounts,
     rows in which only these changed are written every FIGURES_EVERY_S.
@@ -48,16 +48,16 @@ def write_waiting(plan: Plan) -> None:
         return
     is_long = len(plan.deferrals) > LONG_QUEUE
     are_figures_due = not is_long or _figures_written.get(plan.group_id) is None
-    changed = _update_waiting(plan.deferrals, plan.group_name, are_figures_due)
+    changed = _update(plan.deferrals, plan.group_name, are_figures_due)
     if is_long and are_figures_due:
         transaction.on_commit(partial(_figures_written.put, plan.group_id, True))
     updates.push_sessions_changed(changed, Status.PENDING)
 
 
-def _update_waiting(
+def _update(
     deferrals: Sequence[Deferral], group_name: str, are_figures_due: bool
 ) -> list[updates.SessionAudience]:
-    messages = message_table(column_of(deferrals, "why"), group_name)
+    messages = message_table(column_of(deferrals, "explanation"), group_name)
     values: dict[str, Any] = {
         "ids": list(column_of(deferrals, "session_id")),
         "positions": list(column_of(deferrals, "position")),
@@ -66,6 +66,6 @@ def _update_waiting(
         "are_figures_due": are_figures_due,
     }
     with connection.cursor() as cursor:
-        cursor.execute(_WRITE_DOWN, values)
+        cursor.execute(_UPDATE, values)
         told: list[updates.SessionAudience] = cursor.fetchall()
         return told

@@ -17,13 +17,13 @@ from common.actors import SYSTEM
 from common.db.advisory_locks import LockTimeout, lock_exclusive, was_locked
 from common.messaging.dispatch import TaskName, enqueue_on_commit
 from common.values.resources import CPU
-from scheduler.commit.accelerators import deal_devices
+from scheduler.commit.accelerators import assign_kernel_devices
 from scheduler.commit.cpu_pinning import CoreLoads, CoreUse
-from scheduler.commit.pending_reasons import write_waiting
+from scheduler.commit.pending_reasons import write_pending_reasons
 from scheduler.engine import KernelPlacement, Placement, Plan, column_of
-from scheduler.engine.accelerators import Dealt, NoSuchDevices
+from scheduler.engine.accelerators import DeviceAssignment, NoSuchDevices
 from scheduler.run_state import advance
-from scheduler.snapshot.gathering import gathered_as_json
+from scheduler.snapshot.gathering import accumulations_to_json
 from sessions_app.core.queue_options import Hold
 from sessions_app.core.states import Reason, Status
 from sessions_app.lifecycle import transitions
@@ -78,21 +78,21 @@ def commit_plan(plan: Plan) -> list[UUID]:
             plan.epoch,
             last_agent_id=_last_agent(plan),
             head_ids=_heads(plan),
-            gathered=gathered_as_json(plan.gathered),
+            gathered=accumulations_to_json(plan.accumulations),
         )
         if not is_newest:
-            raise _overtaken(plan)
-        write_waiting(plan)
+            raise _stale_plan(plan)
+        write_pending_reasons(plan)
         record_preemptions(
             [
                 PreemptionPlan(each.session_id, each.agent_id, each.victims, each.ends_at)
                 for each in plan.evictions
             ]
         )
-        placements = _of_these(
+        placements = _placements_for(
             plan, _lock_sessions([each.id for each in column_of(plan.placements, "session")])
         )
-        return _place(placements, _lock_agents(_kernels_of(placements))) if placements else []
+        return _place(placements, _lock_agents(_kernels(placements))) if placements else []
 
 
 @contextmanager
@@ -136,15 +136,15 @@ def _heads(plan: Plan) -> list[UUID]:
     return placed + list(plan.heads)
 
 
-def _overtaken(plan: Plan) -> StalePlan:
+def _stale_plan(plan: Plan) -> StalePlan:
     return StalePlan(f"A newer plan than epoch {plan.epoch} of {plan.group_name} was committed.")
 
 
-def _of_these(plan: Plan, session_ids: set[UUID]) -> list[Placement]:
+def _placements_for(plan: Plan, session_ids: set[UUID]) -> list[Placement]:
     return [placement for placement in plan.placements if placement.session_id in session_ids]
 
 
-def _kernels_of(placements: Sequence[Placement]) -> list[KernelPlacement]:
+def _kernels(placements: Sequence[Placement]) -> list[KernelPlacement]:
     return [each for placement in placements for each in placement.kernels]
 
 
@@ -159,10 +159,10 @@ def _lock_agents(kernels: Sequence[KernelPlacement]) -> _LockedAgents:
 
 def _place(placements: Sequence[Placement], agents: _LockedAgents) -> list[UUID]:
     """Write the placements. The caller has locked the sessions and the agents."""
-    kernels = _kernels_of(placements)
-    _demand_room(kernels, agents)
+    kernels = _kernels(placements)
+    _check_capacity(kernels, agents)
     # Before the status change: slots of agents are locked before quota rows (ADR 8).
-    _allocate(kernels, _cpusets(kernels, agents.cores), _deal(kernels))
+    _allocate(kernels, _cpusets(kernels, agents.cores), _assign_devices(kernels))
     moved = transitions.transition_many(
         [placement.session_id for placement in placements],
         from_status=Status.PENDING,
@@ -188,7 +188,7 @@ def _lock_sessions(session_ids: list[UUID]) -> set[UUID]:
     return set(locked.values_list("pk", flat=True))
 
 
-def _demand_room(kernels: Sequence[KernelPlacement], agents: _LockedAgents) -> None:
+def _check_capacity(kernels: Sequence[KernelPlacement], agents: _LockedAgents) -> None:
     """Raise StalePlan if an agent is not connected or has too little free."""
     needed: dict[int, Counter[str]] = defaultdict(Counter)
     for kernel in kernels:
@@ -224,14 +224,16 @@ def _cpusets(kernels: Sequence[KernelPlacement], cores: Mapping[int, int]) -> li
     return [loads[kernel.agent_id].take(kernel.slots[CPU]) for kernel in kernels]
 
 
-def _deal(kernels: Sequence[KernelPlacement]) -> list[Dealt]:
+def _assign_devices(kernels: Sequence[KernelPlacement]) -> list[DeviceAssignment]:
     try:
-        return deal_devices(kernels)
+        return assign_kernel_devices(kernels)
     except NoSuchDevices as error:
         raise StalePlan(str(error)) from error
 
 
-def _allocate(kernels: Sequence[KernelPlacement], cpusets: Sequence[str], dealt: Sequence[Dealt]) -> None:
+def _allocate(
+    kernels: Sequence[KernelPlacement], cpusets: Sequence[str], dealt: Sequence[DeviceAssignment]
+) -> None:
     """Write the agents and allocations of these kernels, with cores and devices. 2 queries."""
     held = [
         {

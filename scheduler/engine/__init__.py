@@ -1,73 +1,86 @@
 """Pure scheduling engine: `plan(snapshot, now) -> Plan`. No Django, no I/O, no clock."""
 
-from scheduler.engine.accelerators import OpenDevice, Share, SlotDevices
-from scheduler.engine.agent_views import AgentView, Preemptible, Running, Window
+from scheduler.engine.accelerators import DeviceShare, PartlyFreeDevice, SlotDevices
+from scheduler.engine.agent_views import (
+    AgentView,
+    PreemptibleAllocation,
+    ReservationWindow,
+    RunningAllocation,
+)
 from scheduler.engine.columns import column_of
 from scheduler.engine.plan import (
+    BackfillReservation,
     Deferral,
-    DeviceRoom,
     Eviction,
     Excess,
     Explanation,
+    FreeDevices,
     KernelPlacement,
     Placement,
     Plan,
-    Reservation,
-    Reserved,
+    ReservedAgents,
 )
 from scheduler.engine.planner import Planner, plan
 from scheduler.engine.snapshot import (
-    Allowance,
-    Gathering,
-    Needs,
+    Accumulation,
     PendingSession,
-    Preemption,
-    Promise,
+    PreemptionClaim,
+    PreemptionRule,
+    Quota,
+    Requirements,
     Rules,
     Snapshot,
     Tenant,
 )
-from scheduler.engine.values import Companions, Gang, Host, PlacementRule, Policy, ReasonCode, Strategy
-from scheduler.engine.what_if import Foresight
+from scheduler.engine.values import (
+    Gang,
+    GroupHost,
+    PlacementGroup,
+    PlacementRule,
+    Policy,
+    ReasonCode,
+    Strategy,
+)
+from scheduler.engine.what_if import WhatIf
 
 simulate = plan  # replays the plan of a recorded snapshot
 
 __all__ = [
+    "Accumulation",
     "AgentView",
-    "Allowance",
-    "Companions",
+    "BackfillReservation",
     "Deferral",
-    "DeviceRoom",
+    "DeviceShare",
     "Eviction",
     "Excess",
     "Explanation",
-    "Foresight",
+    "FreeDevices",
     "Gang",
-    "Gathering",
-    "Host",
+    "GroupHost",
     "KernelPlacement",
-    "Needs",
-    "OpenDevice",
+    "PartlyFreeDevice",
     "PendingSession",
     "Placement",
+    "PlacementGroup",
     "PlacementRule",
     "Plan",
     "Planner",
     "Policy",
-    "Preemptible",
-    "Preemption",
-    "Promise",
+    "PreemptibleAllocation",
+    "PreemptionClaim",
+    "PreemptionRule",
+    "Quota",
     "ReasonCode",
-    "Reservation",
-    "Reserved",
+    "Requirements",
+    "ReservationWindow",
+    "ReservedAgents",
     "Rules",
-    "Running",
-    "Share",
+    "RunningAllocation",
     "SlotDevices",
     "Snapshot",
     "Strategy",
     "Tenant",
-    "Window",
+    "WhatIf",
     "column_of",
     "plan",
     "simulate",

@@ -2,7 +2,7 @@
 kernel.
 
 A request for a device slot is for whole devices or for a part of one. It is decided twice by the
-same rules: during a pass by amounts alone, at commit by device (`OpenDevices`, `pick`).
+same rules: during a pass by amounts alone, at commit by device (`SharedDevices`, `pick`).
 """
 
 from bisect import bisect_left, insort
@@ -13,14 +13,14 @@ from typing import NamedTuple
 from common.values.resources import CPU, MAX_AMOUNT, MEM, MILLI
 
 WHOLE_MARK = "*"  # not used in names of slots
-Dealt = Mapping[str, tuple[int, ...]]  # by slot, ids of the assigned devices
+DeviceAssignment = Mapping[str, tuple[int, ...]]  # by slot, ids of the assigned devices
 
 
 class NoSuchDevices(Exception):
     """The devices of an agent cannot satisfy a placement of a plan."""
 
 
-class OpenDevice(NamedTuple):
+class PartlyFreeDevice(NamedTuple):
     """Shared device with free capacity: more than nothing and less than all."""
 
     id: int
@@ -35,10 +35,10 @@ class SlotDevices(NamedTuple):
     slot_name: str
     total: int
     whole: int
-    open: tuple[OpenDevice, ...] = ()
+    open: tuple[PartlyFreeDevice, ...] = ()
 
 
-class Share(NamedTuple):
+class DeviceShare(NamedTuple):
     """Allocated part of a single device."""
 
     slot_name: str
@@ -46,39 +46,39 @@ class Share(NamedTuple):
     amount: int
 
 
-class Part(NamedTuple):
+class FractionalRequest(NamedTuple):
     """Requested part of a single device. `joins`: the request vector without a whole device, for a
     kernel that joins others on a shared device.
     """
 
     slot_name: str
     amount: int
-    joins: int
+    joining_request: int
 
 
-def whole_of(slot_name: str) -> str:
+def whole_slot(slot_name: str) -> str:
     """Return the name of the derived slot for whole free devices."""
     return slot_name + WHOLE_MARK
 
 
-def devices_for(amount: int) -> int:
+def device_count(amount: int) -> int:
     """Return the number of devices for an amount in milli-devices, rounded up."""
     return -(-amount // MILLI)
 
 
-def is_dealt(name: str, amount: int) -> bool:
+def can_assign(name: str, amount: int) -> bool:
     """Return True if devices can satisfy the amount: whole devices, or a part of one."""
     return name in (CPU, MEM) or amount < MILLI or amount % MILLI == 0
 
 
-def part_in(slots: Mapping[str, int]) -> str | None:
+def fractional_slot(slots: Mapping[str, int]) -> str | None:
     """Return the first slot of which `slots` requests a part of one device; at most one slot may be
     shared, parts of others use whole devices.
     """
     return next((name for name, amount in slots.items() if name not in (CPU, MEM) and amount % MILLI), None)
 
 
-def most_of(devices: Iterable[SlotDevices], slot_name: str) -> int:
+def most_for_one_kernel(devices: Iterable[SlotDevices], slot_name: str) -> int:
     """Return the most of a slot that one kernel can get: whole devices, else the rest of one;
     unbounded if the devices are unknown.
     """
@@ -88,15 +88,15 @@ def most_of(devices: Iterable[SlotDevices], slot_name: str) -> int:
     return known.whole * MILLI or max([device.free for device in known.open], default=0)
 
 
-class OpenDevices:
+class SharedDevices:
     """Shared devices of one slot of one agent."""
 
-    def __init__(self, devices: Iterable[OpenDevice] = ()) -> None:
+    def __init__(self, devices: Iterable[PartlyFreeDevice] = ()) -> None:
         # devices first shared in this pass have negative ids
         self.free = {device.id: device.free for device in devices}
-        self._opened = 0
+        self._started = 0
 
-    def best(self, amount: int) -> int | None:
+    def best_fit(self, amount: int) -> int | None:
         """Return the device with the least sufficient rest; ties go to the smallest id, then to
         devices first shared here, in order. None if no device suffices.
         """
@@ -106,70 +106,70 @@ class OpenDevices:
         _, is_opened, number = min(found)
         return -number if is_opened else number
 
-    def open(self) -> int:
+    def start_sharing(self) -> int:
         """Start sharing a whole device. Return its temporary negative id."""
-        self._opened += 1
-        self.free[-self._opened] = MILLI
-        return -self._opened
+        self._started += 1
+        self.free[-self._started] = MILLI
+        return -self._started
 
     def change(self, device_id: int, amount: int) -> None:
         """Add `amount` to the free part of a device. If it is the last one opened here and whole
         again, it is removed.
         """
         self.free[device_id] += amount
-        if device_id == -self._opened and self.free[device_id] == MILLI:
+        if device_id == -self._started and self.free[device_id] == MILLI:
             del self.free[device_id]
-            self._opened -= 1
+            self._started -= 1
 
 
 class SharedDevice:
     """Shared device and its free rest at present."""
 
-    __slots__ = ("left", "ordinal")
+    __slots__ = ("ordinal", "rest")
 
     def __init__(self, ordinal: int) -> None:
-        self.ordinal, self.left = ordinal, 0
+        self.ordinal, self.rest = ordinal, 0
 
 
-class Shelf:
+class SharedDeviceIndex:
     """Shared devices of a pool, ordered by rest and then by when they reached it; outdated entries
     stay.
     """
 
     def __init__(self) -> None:
-        self.lefts: list[int] = []  # sorted
-        self.by_left: dict[int, list[SharedDevice]] = {}  # by rest at the time
+        self.rests: list[int] = []  # sorted
+        self.by_rest: dict[int, list[SharedDevice]] = {}  # by rest at the time
         self.devices: dict[tuple[int, int], SharedDevice] = {}  # by agent number and device id
 
-    def tell(self, left: int, ordinal: int, device_id: int) -> None:
+    def record(self, left: int, ordinal: int, device_id: int) -> None:
         """Record the free rest of a device; MILLI if it is no longer shared."""
         device = self.devices.get((ordinal, device_id))
         if device is None:
             device = self.devices[ordinal, device_id] = SharedDevice(ordinal)
-        device.left = left
+        device.rest = left
         if 0 < left < MILLI:
-            if left not in self.by_left:
-                insort(self.lefts, left)
-                self.by_left[left] = []
-            self.by_left[left].append(device)
+            if left not in self.by_rest:
+                insort(self.rests, left)
+                self.by_rest[left] = []
+            self.by_rest[left].append(device)
 
 
-class Finder:
+class SharedDeviceSearch:
     """Search of a pool for agents with a shared device that fits a request. Agents only lose
     capacity in a pass, so a rejected one is skipped until the shelf records it again; otherwise
     searches would slow down as agents fill up.
     """
 
-    def __init__(self, shelf: Shelf, amount: int) -> None:
-        self._shelf, self._amount = shelf, amount
-        self._looked_at: dict[int, int] = {}  # by rest, number of entries examined
+    def __init__(self, shelf: SharedDeviceIndex, amount: int) -> None:
+        self._index, self._amount = shelf, amount
+        self._examined: dict[int, int] = {}  # by rest, number of entries examined
 
     def candidates(self, free: Sequence[int], guards: int, joins: int) -> Iterator[int]:
         """Yield agent numbers with a device that has enough, the least rest first, ties in recorded
         order. Agents without capacity for the rest of the request, `joins`, in `free` are skipped.
         Asking for the next one marks the last as unsuitable.
         """
-        lefts, by_left, looked_at = self._shelf.lefts, self._shelf.by_left, self._looked_at
+        lefts, by_left, looked_at = self._index.rests, self._index.by_rest, self._examined
         for place in range(bisect_left(lefts, self._amount), len(lefts)):
             left = lefts[place]
             devices, start = by_left[left], looked_at.get(left, 0)
@@ -177,7 +177,7 @@ class Finder:
                 continue
             for index in range(start, len(devices)):
                 device = devices[index]
-                if device.left == left and (free[device.ordinal] | guards) - joins & guards == guards:
+                if device.rest == left and (free[device.ordinal] | guards) - joins & guards == guards:
                     looked_at[left] = index
                     yield device.ordinal
             looked_at[left] = len(devices)
@@ -191,7 +191,7 @@ class Device(NamedTuple):
     numa_node: int | None = None
 
 
-def pick(devices: Sequence[Device], count: int) -> tuple[int, ...]:
+def choose_devices(devices: Sequence[Device], count: int) -> tuple[int, ...]:
     """Choose `count` free devices and return their ids in order: from the smallest link group that
     has enough, which keeps large groups whole; else from one NUMA node; else from as few groups as
     possible.
@@ -221,7 +221,7 @@ class DeviceTable:
 
     def __init__(self) -> None:
         self._whole: dict[int, Device] = {}
-        self._open = OpenDevices()
+        self._open = SharedDevices()
         self._names: dict[int, int] = {}  # ids of devices shared from now on, by temporary id
 
     def add(self, device: Device, occupied: int) -> None:
@@ -230,7 +230,7 @@ class DeviceTable:
         elif occupied < MILLI:
             self._open.free[device.id] = MILLI - occupied
 
-    def give(self, amount: int, *, may_join: bool = True) -> tuple[int, ...]:
+    def assign(self, amount: int, *, may_join: bool = True) -> tuple[int, ...]:
         """Assign whole devices that are linked, or one device for a part of it. Raises
         NoSuchDevices.
         """
@@ -238,10 +238,10 @@ class DeviceTable:
             return self._take_whole(amount // MILLI)
         if amount > MILLI:
             raise NoSuchDevices(f"{amount} thousandths are neither whole devices nor a part of one.")
-        found = self._open.best(amount) if may_join else None
+        found = self._open.best_fit(amount) if may_join else None
         if found is None:
             [device_id] = self._take_whole(1)
-            found = self._open.open()
+            found = self._open.start_sharing()
             self._names[found] = device_id
         self._open.change(found, -amount)
         return (self._names.get(found, found),)
@@ -249,17 +249,17 @@ class DeviceTable:
     def _take_whole(self, count: int) -> tuple[int, ...]:
         if count > len(self._whole):
             raise NoSuchDevices(f"{count} whole devices are more than the {len(self._whole)} that are left.")
-        chosen = pick(list(self._whole.values()), count)
+        chosen = choose_devices(list(self._whole.values()), count)
         for device_id in chosen:
             del self._whole[device_id]
         return chosen
 
 
-def deal(slots: Mapping[str, int], tables: Mapping[str, DeviceTable | None]) -> Dealt:
+def assign_devices(slots: Mapping[str, int], tables: Mapping[str, DeviceTable | None]) -> DeviceAssignment:
     """Return the devices of a kernel for the slots that have a table. Raises NoSuchDevices."""
-    joins = part_in(slots)
+    joins = fractional_slot(slots)
     return {
-        name: table.give(amount, may_join=name == joins)
+        name: table.assign(amount, may_join=name == joins)
         for name, amount in slots.items()
         if (table := tables.get(name)) is not None
     }

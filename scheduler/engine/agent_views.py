@@ -6,31 +6,31 @@ from typing import NamedTuple
 from uuid import UUID
 
 from common.values.resources import ResourceSlots
-from scheduler.engine.accelerators import Share, SlotDevices
+from scheduler.engine.accelerators import DeviceShare, SlotDevices
 
 
-class Running(NamedTuple):
+class RunningAllocation(NamedTuple):
     """Allocation of one kernel on an agent, with its latest end."""
 
     slots: ResourceSlots
     ends_at: datetime
-    shares: tuple[Share, ...] = ()  # parts of devices among `slots`
+    shares: tuple[DeviceShare, ...] = ()  # parts of devices among `slots`
     # being preempted: it stays if the preempting session no longer needs the capacity
-    is_leaving: bool = False
+    is_being_preempted: bool = False
 
 
-class Preemptible(NamedTuple):
+class PreemptibleAllocation(NamedTuple):
     """Allocation of a session on an agent that may be preempted by one with a higher priority."""
 
     session_id: UUID
     priority: int
     since: datetime  # of running
     slots: ResourceSlots
-    shares: tuple[Share, ...] = ()
+    shares: tuple[DeviceShare, ...] = ()
     ends_at: datetime | None = None  # known end, as in its `Running`; None: unknown
 
 
-class Window(NamedTuple):
+class ReservationWindow(NamedTuple):
     """Time in which an agent is reserved for the sessions that may use the reservation."""
 
     reservation_id: int
@@ -54,18 +54,18 @@ class AgentView:
     capacity: ResourceSlots
     free: ResourceSlots
     is_schedulable: bool = True
-    running: tuple[Running, ...] = ()  # allocations with a known end
-    preemptible: tuple[Preemptible, ...] = ()  # allocations that may be preempted
-    window: Window | None = None
-    next_window: Window | None = None
-    real: ResourceSlots | None = None
+    running: tuple[RunningAllocation, ...] = ()  # allocations with a known end
+    preemptible: tuple[PreemptibleAllocation, ...] = ()  # allocations that may be preempted
+    window: ReservationWindow | None = None
+    next_window: ReservationWindow | None = None
+    real_capacity: ResourceSlots | None = None
     device_model: str = ""  # of all its devices; "" if they differ or are unknown
     devices: tuple[SlotDevices, ...] = ()  # for slots whose devices are known one by one
     # Allocations without a known end, with an expected one by past run times of similar sessions,
     # or by their own run time.
-    expected: tuple[Running, ...] = ()
+    expected_ends: tuple[RunningAllocation, ...] = ()
 
     @property
     def largest(self) -> ResourceSlots:
         """Return the most that one kernel can get on the empty agent."""
-        return self.capacity if self.real is None else self.real
+        return self.capacity if self.real_capacity is None else self.real_capacity

@@ -54,6 +54,6 @@ def column_of(rows: Sequence[Row], name: str) -> Sequence[Any]:
     return rows.named(name) if isinstance(rows, Columns) else [getattr(row, name) for row in rows]
 
 
-def index_of(thing: object, among: Iterable[object]) -> int | None:
+def index_by_identity(thing: object, among: Iterable[object]) -> int | None:
     """Return the index of this object by identity; None if absent."""
     return next((index for index, each in enumerate(among) if each is thing), None)

@@ -4,27 +4,29 @@ from datetime import datetime
 
 from common.values.resources import ResourceSlots
 from scheduler.engine.plan import Deferral, Explanation, Plan
-from scheduler.engine.policy.fair_share import Shares
-from scheduler.engine.policy.queue_order import Line
-from scheduler.engine.snapshot import Needs, Snapshot
+from scheduler.engine.policy.fair_share import TenantShares
+from scheduler.engine.policy.queue_order import QueueOrder
+from scheduler.engine.snapshot import Requirements, Snapshot
 from scheduler.engine.values import ReasonCode
 
 
-def plan_of_pause(snapshot: Snapshot, now: datetime) -> Plan:
+def plan_while_paused(snapshot: Snapshot, now: datetime) -> Plan:
     """Defer each pending session, in queue order."""
-    known: dict[Needs, Explanation] = {}
+    known: dict[Requirements, Explanation] = {}
     deferrals, heads, gathered = [], [], []
     total: dict[str, int] = {}
     for agent in snapshot.agents:
         for name, amount in agent.capacity.items():
             total[name] = total.get(name, 0) + amount
-    for position, session in enumerate(Line(snapshot, now, Shares(snapshot, total)), start=1):
-        why = known.get(session.needs) or known.setdefault(session.needs, _why(session.needs))
+    for position, session in enumerate(QueueOrder(snapshot, now, TenantShares(snapshot, total)), start=1):
+        why = known.get(session.requirements) or known.setdefault(
+            session.requirements, _why(session.requirements)
+        )
         deferrals.append(Deferral(session.id, position, why))
         if session.head_rank:
             heads.append(session.id)
-        if session.gathered:
-            gathered.append(session.gathered)
+        if session.accumulation:
+            gathered.append(session.accumulation)
     return Plan(
         group_id=snapshot.group_id,
         group_name=snapshot.group_name,
@@ -32,21 +34,21 @@ def plan_of_pause(snapshot: Snapshot, now: datetime) -> Plan:
         planned_at=now,
         deferrals=tuple(deferrals),
         heads=tuple(heads),
-        gathered=tuple(gathered),
+        accumulations=tuple(gathered),
     )
 
 
-def _why(needs: Needs) -> Explanation:
+def _why(needs: Requirements) -> Explanation:
     """Explain the pause. Capacity is left out."""
     largest = max(needs.kernels, key=lambda slots: tuple(slots.items()))
     return Explanation(
         reason=ReasonCode.GROUP_PAUSED,
         architecture=needs.architecture,
         kernel_count=len(needs.kernels),
-        asked=needs.total,
-        asked_by_kernel=largest,
+        requested=needs.total,
+        requested_by_kernel=largest,
         best_agent=ResourceSlots(),
-        group=ResourceSlots(),
+        group_total=ResourceSlots(),
         gang=needs.gang,
-        companions=needs.companions,
+        placement_group=needs.placement_group,
     )

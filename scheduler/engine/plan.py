@@ -8,8 +8,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from common.values.resources import ResourceSlots
-from scheduler.engine.snapshot import Allowance, Gathering, PendingSession
-from scheduler.engine.values import Companions, Gang, ReasonCode
+from scheduler.engine.snapshot import Accumulation, PendingSession, Quota
+from scheduler.engine.values import Gang, PlacementGroup, ReasonCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +18,9 @@ class Excess:
     allowed.
     """
 
-    allowance: Allowance
-    asked: Mapping[str, int]
-    held: Mapping[str, int]
+    quota: Quota
+    requested: Mapping[str, int]
+    allocated: Mapping[str, int]
     limit: Mapping[str, int]
 
 
@@ -43,11 +43,11 @@ class Placement(NamedTuple):
     @property
     def kernels(self) -> Iterator[KernelPlacement]:
         session = self.session
-        return map(KernelPlacement, session.kernel_ids, self.agent_ids, session.needs.kernels)
+        return map(KernelPlacement, session.kernel_ids, self.agent_ids, session.requirements.kernels)
 
 
 @dataclass(frozen=True, slots=True)
-class Reserved:
+class ReservedAgents:
     """Reserved agents with capacity that a session may not use: their number, and the end of the
     first such reservation. `starts_at`: its start, if it is in the future. `is_own`: the session
     may use it.
@@ -59,7 +59,7 @@ class Reserved:
     is_own: bool = False
 
 
-class DeviceRoom(NamedTuple):
+class FreeDevices(NamedTuple):
     """Free devices of one slot on agents with capacity for the rest of the request: the most whole
     devices of one agent, and the most of any one device.
     """
@@ -76,27 +76,27 @@ class Explanation:
     reason: ReasonCode
     architecture: str
     kernel_count: int
-    asked: ResourceSlots  # of all kernels
-    asked_by_kernel: ResourceSlots  # of the largest kernel, of those that fit nowhere if there are any
+    requested: ResourceSlots  # of all kernels
+    requested_by_kernel: ResourceSlots  # of the largest kernel, of those that fit nowhere if there are any
     best_agent: ResourceSlots  # free on the nearest agent (never_fits: its capacity)
-    group: ResourceSlots  # free on all possible agents (never_fits: their capacity)
+    group_total: ResourceSlots  # free on all possible agents (never_fits: their capacity)
     excess: Excess | None = None  # limit_reached, budget_spent
     ahead: int = 0  # priority: number of sessions with a higher one before it
     is_end_known: bool = False  # kept_free: a session that ends before a known time could use the capacity
-    is_limit_kept: bool = False  # kept_free: a quota is reserved, not capacity
+    is_quota_reserved: bool = False  # kept_free: a quota is reserved, not capacity
     is_raise_enough: bool = True  # priority: one above theirs goes first; False with ageing
     until: datetime | None = None  # making_room: latest end of the preempted sessions
-    reserved: Reserved | None = None  # reservation: which agents
+    reserved: ReservedAgents | None = None  # reservation: which agents
     is_host_gone: bool = False  # agent_unavailable: it could not run the session even if it took sessions
     device_model: str = ""  # requested model
-    devices: DeviceRoom | None = None  # fragmented: amounts suffice, single devices do not
+    devices: FreeDevices | None = None  # fragmented: amounts suffice, single devices do not
     gang: Gang = Gang.ANYWHERE
     # Gang on one agent: `asked_by_kernel` is the total request. Spread gang: number of kernels that
     # get an agent each.
     agents_with_room: int = 0
-    companions: Companions | None = None
+    placement_group: PlacementGroup | None = None
     # placement_rule: number of agents that the rule excludes, or that host the group.
-    hosts: int = 0
+    host_count: int = 0
 
     def __hash__(self) -> int:
         return self._hash
@@ -104,8 +104,8 @@ class Explanation:
     @cached_property
     def _hash(self) -> int:
         """Hash of some fields, computed once, as each deferred session of a long queue looks one up."""
-        quota = self.excess and self.excess.allowance.key
-        return hash((self.reason, self.architecture, self.asked, self.best_agent, self.ahead, quota))
+        quota = self.excess and self.excess.quota.key
+        return hash((self.reason, self.architecture, self.requested, self.best_agent, self.ahead, quota))
 
 
 class Deferral(NamedTuple):
@@ -113,15 +113,15 @@ class Deferral(NamedTuple):
 
     session_id: UUID
     position: int  # 1 = first of the deferred sessions of the group
-    why: Explanation
+    explanation: Explanation
 
     @property
     def reason(self) -> ReasonCode:
-        return self.why.reason
+        return self.explanation.reason
 
 
 @dataclass(frozen=True, slots=True)
-class Reservation:
+class BackfillReservation:
     """Backfill reservation: capacity reserved for the first session that found none."""
 
     session_id: UUID
@@ -152,9 +152,9 @@ class Plan:
     planned_at: datetime
     placements: Sequence[Placement] = ()
     deferrals: Sequence[Deferral] = ()
-    reservations: tuple[Reservation, ...] = ()
+    reservations: tuple[BackfillReservation, ...] = ()
     evictions: tuple[Eviction, ...] = ()
     heads: tuple[UUID, ...] = ()
     # Accumulations among `reservations` (start unknown), and the last choice of other pending
     # sessions.
-    gathered: tuple[Gathering, ...] = ()
+    accumulations: tuple[Accumulation, ...] = ()

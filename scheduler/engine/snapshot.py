@@ -12,17 +12,17 @@ from scheduler.engine.agent_views import AgentView
 from scheduler.engine.values import (
     NO_RESERVATIONS,
     NO_SLOTS,
-    Companions,
     Gang,
-    Host,
-    HostTerms,
+    GroupHost,
+    HostCriteria,
+    PlacementGroup,
     Policy,
     Strategy,
 )
 
 
 @dataclass(frozen=True)
-class Needs:
+class Requirements:
     """Requirements of a session, independent of its owner. The engine evaluates equal ones once."""
 
     architecture: str
@@ -32,7 +32,7 @@ class Needs:
     may_run_elsewhere: bool = False  # the designated agent is only preferred
     device_model: str = ""  # required model; "": any
     gang: Gang = Gang.ANYWHERE  # arrangement of several kernels
-    companions: Companions | None = None  # its placement group
+    placement_group: PlacementGroup | None = None  # its placement group
 
     def __post_init__(self) -> None:
         if not self.kernels:
@@ -47,7 +47,7 @@ class Needs:
     @cached_property
     def _hash(self) -> int:
         """Hash of most fields, computed once, as a pass looks up each session's requirements."""
-        return hash((self.architecture, self.kernels, self.gang, self.companions, *self.host_terms))
+        return hash((self.architecture, self.kernels, self.gang, self.placement_group, *self.host_criteria))
 
     @property
     def total(self) -> ResourceSlots:
@@ -61,7 +61,7 @@ class Needs:
         return None if self.may_run_elsewhere else self.designated_agent_id
 
     @property
-    def host_terms(self) -> HostTerms:
+    def host_criteria(self) -> HostCriteria:
         """Fields that decide which agents can host it; equal terms have equal hosts."""
         return self.architecture, self.device_model, self.required_agent_id, self.reservations
 
@@ -80,14 +80,14 @@ class Needs:
         )
 
 
-class Promise(NamedTuple):
+class PreemptionClaim(NamedTuple):
     """Preemption claim of a pending session: the agent, and the latest end of its victims."""
 
     agent_id: int
     until: datetime
 
 
-class Gathering(NamedTuple):
+class Accumulation(NamedTuple):
     """Agents on which capacity accumulates for a session with an unknown start: whatever becomes
     free there is reserved until it suffices. Chosen at `since`; chosen again at `until`, when it
     was expected to suffice.
@@ -98,7 +98,7 @@ class Gathering(NamedTuple):
     since: datetime
     until: datetime
 
-    def holds_at(self, now: datetime) -> bool:
+    def is_in_force_at(self, now: datetime) -> bool:
         return self.since <= now < self.until  # earlier: the clock was set back
 
 
@@ -108,25 +108,25 @@ class PendingSession:
 
     id: UUID
     enqueued_at: datetime
-    needs: Needs
+    requirements: Requirements
     kernel_ids: tuple[UUID, ...]  # one for each of `needs.kernels`
     priority: int = 0  # higher goes first
     scopes: tuple[str, ...] = ()  # keys of the allowances that count it, the widest first
     tenants: tuple[str, ...] = ()  # keys of its fair-share entries: domain, project, owner
-    lasts: timedelta | None = None  # maximum run time; None: unknown
-    promised: Promise | None = None
+    max_runtime: timedelta | None = None  # maximum run time; None: unknown
+    preemption_claim: PreemptionClaim | None = None
     head_rank: int = 0  # rank among the `heads` of the last plan, from 1; 0: none
-    gathered: Gathering | None = None  # choice of the last plan
+    accumulation: Accumulation | None = None  # choice of the last plan
 
     def __post_init__(self) -> None:
-        if len(self.kernel_ids) != len(self.needs.kernels):
+        if len(self.kernel_ids) != len(self.requirements.kernels):
             raise ValueError(
-                f"Session {self.id} names {len(self.kernel_ids)} kernels and needs {len(self.needs.kernels)}."
+                f"Session {self.id} names {len(self.kernel_ids)} kernels and needs {len(self.requirements.kernels)}."
             )
 
 
 @dataclass(frozen=True, slots=True)
-class Allowance:
+class Quota:
     """Quota of one scope, and what its sessions have allocated. Slots missing in `limit` are
     unlimited.
     """
@@ -135,8 +135,8 @@ class Allowance:
     level: str  # domain, project, user, keypair; limits of the group: group, group_user
     name: str
     limit: Mapping[str, int]
-    held: Mapping[str, int]
-    is_spent: bool = False  # an exhausted budget: no session of the scope starts
+    allocated: Mapping[str, int]
+    is_exhausted: bool = False  # an exhausted budget: no session of the scope starts
     until: datetime | None = None  # end of the limit's hours; None: always in force
 
 
@@ -145,8 +145,8 @@ class Tenant:
     """Fair-share data of a domain, project or owner in a group."""
 
     weight: float = 1.0  # twice the weight, twice the share
-    held: ResourceSlots = NO_SLOTS  # allocated in this group
-    lately: float = 0.0  # decayed average of its dominant share, 0 to 1
+    allocated: ResourceSlots = NO_SLOTS  # allocated in this group
+    past_share: float = 0.0  # decayed average of its dominant share, 0 to 1
 
     def __post_init__(self) -> None:
         if not self.weight > 0:
@@ -154,11 +154,11 @@ class Tenant:
 
 
 @dataclass(frozen=True, slots=True)
-class Preemption:
+class PreemptionRule:
     """Preemption rule of a group."""
 
-    up_to: int  # highest priority that may be preempted
-    after: timedelta  # minimum run time of victims
+    max_priority: int  # highest priority that may be preempted
+    min_runtime: timedelta  # minimum run time of victims
     grace: timedelta  # notice
 
 
@@ -172,7 +172,7 @@ class Rules:
     # Wait before a backfill reservation with an unknown start; with a known one it is made at once.
     patience: timedelta = timedelta(minutes=10)
     is_paused: bool = False  # nothing starts
-    preemption: Preemption | None = None  # None: nothing is ended for others
+    preemption: PreemptionRule | None = None  # None: nothing is ended for others
     # its own limits in force, as text: a cached snapshot with others is outdated
     limits: tuple[str, ...] = ()
 
@@ -189,16 +189,16 @@ class Snapshot:
     agents: tuple[AgentView, ...]
     pending: tuple[PendingSession, ...]
     rules: Rules = Rules()
-    allowances: tuple[Allowance, ...] = ()  # quotas of scopes that have one
+    quotas: tuple[Quota, ...] = ()  # quotas of scopes that have one
     tenants: Mapping[str, Tenant] = field(default_factory=dict)  # absent: weight 1, holds nothing
     last_agent_id: int = 0  # that got a kernel last; round-robin continues behind it
     # Reservation ids that a scope may use, by scope key.
     reservations: Mapping[str, frozenset[int]] = field(default_factory=dict)
     # Agents that host sessions of a placement group, by key of the groups that pending sessions
     # name.
-    companions: Mapping[str, tuple[Host, ...]] = field(default_factory=dict)
+    group_hosts: Mapping[str, tuple[GroupHost, ...]] = field(default_factory=dict)
 
-    def reservations_of(self, scopes: Iterable[str]) -> frozenset[int]:
+    def reservations_for(self, scopes: Iterable[str]) -> frozenset[int]:
         """Return the ids of reservations that sessions of these scopes may use, now or later."""
         if not self.reservations:
             return NO_RESERVATIONS

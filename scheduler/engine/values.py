@@ -16,7 +16,7 @@ class PlacementRule(StrEnum):
     STRICT_PACK = "strict_pack"  # only agents with some of them; the first one anywhere
 
     @property
-    def is_apart(self) -> bool:
+    def is_spread(self) -> bool:
         return self in (PlacementRule.SPREAD, PlacementRule.STRICT_SPREAD)
 
     @property
@@ -24,14 +24,14 @@ class PlacementRule(StrEnum):
         return self in (PlacementRule.STRICT_SPREAD, PlacementRule.STRICT_PACK)
 
 
-class Companions(NamedTuple):
+class PlacementGroup(NamedTuple):
     """Placement group by key, with the rule of the session that names it."""
 
     key: str
     rule: PlacementRule
 
 
-class Host(NamedTuple):
+class GroupHost(NamedTuple):
     """Agent, and the number of sessions of a placement group on it."""
 
     agent_id: int
@@ -52,7 +52,7 @@ NO_RESERVATIONS: frozenset[int] = frozenset()
 
 # Assumed run time of sessions without a limit on agents that will be reserved; otherwise a
 # reservation far ahead would block them until then.
-LENGTH_OF_UNKNOWN = timedelta(days=7)
+ASSUMED_RUNTIME = timedelta(days=7)
 
 
 class Strategy(StrEnum):
@@ -90,6 +90,6 @@ class ReasonCode(StrEnum):
     RESERVATION = "reservation"  # free, but on agents that are reserved for others
 
 
-HostTerms = tuple[str, str, int | None, frozenset[int]]
+HostCriteria = tuple[str, str, int | None, frozenset[int]]
 
 Fractions = tuple[tuple[int, float], ...]  # fractions of the group's total by slot number

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from scheduler.engine.plan import Deferral, Placement, Plan, Reservation
-from scheduler.engine.snapshot import Gathering, PendingSession
+from scheduler.engine.plan import BackfillReservation, Deferral, Placement, Plan
+from scheduler.engine.snapshot import Accumulation, PendingSession
 
 
 @dataclass(frozen=True, slots=True)
-class Foresight:
+class WhatIf:
     """Result of a forecast: `placement` or `deferral` of the session, if one was given, and
     placements and reservations of the pass. `ahead`: deferrals before it (all if it is not
     deferred) in order, computed when read; read them once, before the planner is used again.
@@ -18,19 +18,19 @@ class Foresight:
     deferral: Deferral | None
     ahead: Iterator[Deferral]
     placements: Sequence[Placement] = ()
-    reservations: tuple[Reservation, ...] = ()
-    gathered: tuple[Gathering, ...] = ()
+    reservations: tuple[BackfillReservation, ...] = ()
+    accumulations: tuple[Accumulation, ...] = ()
 
 
-def foresight_in(plan: Plan, session: PendingSession | None) -> Foresight:
+def what_if_from(plan: Plan, session: PendingSession | None) -> WhatIf:
     """Extract the decision about one session from a complete plan."""
     asked = session and session.id
     place = next((n for n, each in enumerate(plan.deferrals) if each.session_id == asked), None)
-    return Foresight(
+    return WhatIf(
         placement=next((each for each in plan.placements if each.session is session), None),
         deferral=None if place is None else plan.deferrals[place],
         ahead=iter(plan.deferrals[:place]),
         placements=plan.placements,
         reservations=plan.reservations,
-        gathered=plan.gathered,
+        accumulations=plan.accumulations,
     )

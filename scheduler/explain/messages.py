@@ -7,15 +7,15 @@ from typing import NamedTuple
 from common.i18n import gettext_noop
 from common.values.resources import MILLI, ResourceSlots
 from common.values.stored_message import Argument, StoredMessage
-from scheduler.engine import DeviceRoom, Excess, Explanation, Gang, ReasonCode
+from scheduler.engine import Excess, Explanation, FreeDevices, Gang, ReasonCode
 from scheduler.engine.policy.quota_tracker import GROUP, GROUP_USER, OF_GROUP
 
-Said = tuple[str, dict[str, Argument]]
+Message = tuple[str, dict[str, Argument]]
 
 FOR_ROOM = (ReasonCode.NEVER_FITS, ReasonCode.NO_CAPACITY, ReasonCode.FRAGMENTED)
 
 
-def of_gang(why: Explanation) -> Said | None:
+def _gang_message(why: Explanation) -> Message | None:
     """Return the message of a session with several kernels; None if their arrangement does not
     matter.
     """
@@ -26,11 +26,11 @@ def of_gang(why: Explanation) -> Said | None:
     return _spread(why) if why.gang is Gang.SPREAD else None
 
 
-def _on_one_machine(why: Explanation) -> Said:
-    short = short_of(why.asked, why.best_agent)
+def _on_one_machine(why: Explanation) -> Message:
+    short = _missing_slots(why.requested, why.best_agent)
     room: dict[str, Argument] = {
-        "short": short or why.asked.to_json(),
-        "room": same_slots(why.best_agent, short or why.asked),
+        "short": short or why.requested.to_json(),
+        "room": _slots_like(why.best_agent, short or why.requested),
         "count": why.kernel_count,
     }
     if why.reason is ReasonCode.NEVER_FITS:
@@ -46,10 +46,10 @@ def _on_one_machine(why: Explanation) -> Said:
     return text, room
 
 
-def _spread(why: Explanation) -> Said | None:
+def _spread(why: Explanation) -> Message | None:
     numbers: dict[str, Argument] = {
         "count": why.kernel_count,
-        "each": why.asked_by_kernel.to_json(),
+        "each": why.requested_by_kernel.to_json(),
         "found": why.agents_with_room,
     }
     if why.reason is not ReasonCode.NEVER_FITS:
@@ -58,7 +58,7 @@ def _spread(why: Explanation) -> Said | None:
             " “{group}” has {found} of them now."
         )
         return text, numbers
-    if short_of(why.asked_by_kernel, why.best_agent):
+    if _missing_slots(why.requested_by_kernel, why.best_agent):
         return None
     text = gettext_noop(
         "Needs {count} agents, each for another of its containers (up to {each}), but resource group “{group}” has"
@@ -67,10 +67,10 @@ def _spread(why: Explanation) -> Said | None:
     return text, numbers
 
 
-def placement_rule(why: Explanation) -> Said:
-    if why.companions is None:
+def _placement_rule(why: Explanation) -> Message:
+    if why.placement_group is None:
         raise ValueError(f"{why} names no placement group.")
-    if why.companions.rule.is_apart:
+    if why.placement_group.rule.is_spread:
         text = gettext_noop(
             "The agents that have room for it now ({count}) run others of its placement group, and no two of them may"
             " be on one. It starts when one of these ends, or when there is room on another agent."
@@ -79,24 +79,24 @@ def placement_rule(why: Explanation) -> Said:
         text = gettext_noop(
             "Waits for room on the agents that run others of its placement group ({count}): it may run on these alone."
         )
-    return text, {"count": why.hosts}
+    return text, {"count": why.host_count}
 
 
-def short_of(asked: ResourceSlots, room: ResourceSlots) -> dict[str, int]:
+def _missing_slots(asked: ResourceSlots, room: ResourceSlots) -> dict[str, int]:
     """Return the requested amounts that exceed `room`."""
     return {name: amount for name, amount in asked.items() if amount > room[name]}
 
 
-def same_slots(room: ResourceSlots, asked: Iterable[str]) -> dict[str, int]:
+def _slots_like(room: ResourceSlots, asked: Iterable[str]) -> dict[str, int]:
     """Return what `room` has of the requested slots, zeros included."""
     return {name: room[name] for name in asked}
 
 
-def sentence_for(why: Explanation, group_name: str) -> StoredMessage:
+def message_for(why: Explanation, group_name: str) -> StoredMessage:
     """Return the sentence that says why the session waits and what would let it start: «Waits for 2
     cuda: the agent of resource group “lab” with the most room has 1 cuda free.»
     """
-    text, arguments = of_gang(why) or SENTENCES[why.reason](why)
+    text, arguments = _gang_message(why) or MESSAGES[why.reason](why)
     return StoredMessage(text, {"group": group_name, **arguments})
 
 
@@ -112,20 +112,20 @@ class MessageTable(NamedTuple):
 def message_table(explanations: Sequence[Explanation], group_name: str) -> MessageTable:
     numbers = {why: number for number, why in enumerate(dict.fromkeys(explanations))}
     rows: list[dict[str, object]] = [
-        {"number": number, "reason": why.reason.value, "message": sentence_for(why, group_name).to_json()}
+        {"number": number, "reason": why.reason.value, "message": message_for(why, group_name).to_json()}
         for why, number in numbers.items()
     ]
     return MessageTable(rows, [numbers[why] for why in explanations])
 
 
-def _group_paused(why: Explanation) -> Said:
+def _group_paused(why: Explanation) -> Message:
     text = gettext_noop(
         "Resource group “{group}” is paused: nothing starts there until an administrator resumes it."
     )
     return text, {}
 
 
-def _no_agents(why: Explanation) -> Said:
+def _no_agents(why: Explanation) -> Message:
     if why.device_model:
         text = gettext_noop(
             "No agent of resource group “{group}” with {model} takes sessions now. It starts when one does."
@@ -137,7 +137,7 @@ def _no_agents(why: Explanation) -> Said:
     return text, {"architecture": why.architecture}
 
 
-def _agent_unavailable(why: Explanation) -> Said:
+def _agent_unavailable(why: Explanation) -> Message:
     if why.is_host_gone:
         text = gettext_noop(
             "The agent that this session must run on cannot run it any more: it was retired, is in another resource group, or has"
@@ -150,64 +150,68 @@ def _agent_unavailable(why: Explanation) -> Said:
     return text, {}
 
 
-def _never_fits(why: Explanation) -> Said:
-    if short := short_of(why.asked_by_kernel, why.best_agent):
+def _never_fits(why: Explanation) -> Message:
+    if short := _missing_slots(why.requested_by_kernel, why.best_agent):
         text = gettext_noop(
             "Asks for {short} on one agent, but the largest of resource group “{group}” has only {room}."
             " It can never start: cancel it and ask for less."
         )
-        return text, {"short": short, "room": same_slots(why.best_agent, short)}
-    short = short_of(why.asked, why.group)
+        return text, {"short": short, "room": _slots_like(why.best_agent, short)}
+    short = _missing_slots(why.requested, why.group_total)
     text = gettext_noop(
         "Asks for {short} in {count} containers, but all agents of resource group “{group}” have only {room}"
         " together. It can never start: cancel it and ask for less."
     )
-    room = same_slots(why.group, short)
+    room = _slots_like(why.group_total, short)
     return text, {"short": short, "room": room, "count": why.kernel_count}
 
 
-def _no_capacity(why: Explanation) -> Said:
+def _no_capacity(why: Explanation) -> Message:
     if why.kernel_count == 1:
-        short = short_of(why.asked, why.best_agent)
+        short = _missing_slots(why.requested, why.best_agent)
         text = gettext_noop(
             "Waits for {short}: the agent of resource group “{group}” with the most room has {room} free."
         )
-        return text, {"short": short, "room": same_slots(why.best_agent, short)}
-    short = short_of(why.asked, why.group)
+        return text, {"short": short, "room": _slots_like(why.best_agent, short)}
+    short = _missing_slots(why.requested, why.group_total)
     text = gettext_noop(
         "Waits for {short} for its {count} containers together: resource group “{group}” has {room} free."
     )
-    room = same_slots(why.group, short)
+    room = _slots_like(why.group_total, short)
     return text, {"short": short, "room": room, "count": why.kernel_count}
 
 
-def _fragmented(why: Explanation) -> Said:
-    if why.kernel_count == 1 and why.devices is not None and not short_of(why.asked, why.best_agent):
+def _fragmented(why: Explanation) -> Message:
+    if (
+        why.kernel_count == 1
+        and why.devices is not None
+        and not _missing_slots(why.requested, why.best_agent)
+    ):
         return _devices_fragmented(why, why.devices)
     if why.kernel_count == 1:
-        short = short_of(why.asked, why.best_agent)
+        short = _missing_slots(why.requested, why.best_agent)
         text = gettext_noop(
             "Waits for {short} on one agent: resource group “{group}” has {in_all} free in total, but the agent with the most"
             " room only {room}."
         )
-        in_all, room = same_slots(why.group, short), same_slots(why.best_agent, short)
+        in_all, room = _slots_like(why.group_total, short), _slots_like(why.best_agent, short)
         return text, {"short": short, "in_all": in_all, "room": room}
-    each = why.asked_by_kernel
+    each = why.requested_by_kernel
     text = gettext_noop(
         "Waits for room for all {count} containers at once, up to {each} on one agent: resource group “{group}”"
         " has {in_all} free, but on too many agents."
     )
-    in_all = same_slots(why.group, each)
+    in_all = _slots_like(why.group_total, each)
     return text, {"count": why.kernel_count, "each": each.to_json(), "in_all": in_all}
 
 
-def _devices_fragmented(why: Explanation, devices: DeviceRoom) -> Said:
+def _devices_fragmented(why: Explanation, devices: FreeDevices) -> Message:
     name = devices.slot_name
     arguments: dict[str, Argument] = {
-        "asked": {name: why.asked[name]},
-        "in_all": same_slots(why.group, [name]),
+        "asked": {name: why.requested[name]},
+        "in_all": _slots_like(why.group_total, [name]),
     }
-    if why.asked[name] % MILLI:
+    if why.requested[name] % MILLI:
         text = gettext_noop(
             "Waits for {asked} of one device: resource group “{group}” has {in_all} free in total, but of no device more than"
             " {room} on an agent with room for the rest."
@@ -221,7 +225,7 @@ def _devices_fragmented(why: Explanation, devices: DeviceRoom) -> Said:
     return text, {**arguments, "room": {name: devices.whole}}
 
 
-def _kept_free(why: Explanation) -> Said:
+def _kept_free(why: Explanation) -> Message:
     if why.is_end_known:
         text = gettext_noop(
             "There would be room now, but it is reserved for a session that is ahead and needs more of it. It starts after that"
@@ -235,7 +239,7 @@ def _kept_free(why: Explanation) -> Said:
     return text, {}
 
 
-def _priority(why: Explanation) -> Said:
+def _priority(why: Explanation) -> Message:
     if why.is_raise_enough:
         text = gettext_noop(
             "There would be room now, but sessions with a higher priority ({count}) are ahead and it is reserved for them. It"
@@ -249,14 +253,14 @@ def _priority(why: Explanation) -> Said:
     return text, {"count": why.ahead}
 
 
-def _making_room(why: Explanation) -> Said:
+def _making_room(why: Explanation) -> Message:
     text = gettext_noop(
         "Sessions with a lower priority are being ended to make room for it. It starts when they are gone."
     )
     return text, {}
 
 
-def _reservation(why: Explanation) -> Said:
+def _reservation(why: Explanation) -> Message:
     reserved = why.reserved
     if reserved is None:
         raise ValueError(f"{why} names no reservation.")
@@ -362,17 +366,17 @@ _SPENT = {
 }
 
 
-def _budget_spent(why: Explanation) -> Said:
-    allowance = _excess_of(why).allowance
+def _budget_spent(why: Explanation) -> Message:
+    allowance = _excess_of(why).quota
     return _SPENT[allowance.level], {"name": allowance.name}
 
 
-def _limit_reached(why: Explanation) -> Said:
+def _limit_reached(why: Explanation) -> Message:
     excess = _excess_of(why)
-    can_start = all(amount <= excess.limit[name] for name, amount in excess.asked.items())
-    level, until = excess.allowance.level, excess.allowance.until
+    can_start = all(amount <= excess.limit[name] for name, amount in excess.requested.items())
+    level, until = excess.quota.level, excess.quota.until
     arguments: dict[str, Argument] = {
-        "name": excess.allowance.name, "short": excess.asked, "held": excess.held, "most": excess.limit,
+        "name": excess.quota.name, "short": excess.requested, "held": excess.allocated, "most": excess.limit,
     }  # fmt: skip
     if until is None:
         return (_HELD if can_start else _NEVER)[level], arguments
@@ -380,7 +384,7 @@ def _limit_reached(why: Explanation) -> Said:
 
 
 # Who may edit the policy or budget of each level.
-_WHO = {
+_WHO_MAY_RAISE = {
     "domain": gettext_noop("A superadmin may raise the limit of the domain."),
     "project": gettext_noop("An administrator of its domain may raise the limit of the project."),
     "user": gettext_noop("An administrator of the domain may raise the limit of a person."),
@@ -389,7 +393,7 @@ _WHO = {
 }
 
 
-_WHO_PRIORITIZES = gettext_noop(
+_WHO_MAY_PRIORITIZE = gettext_noop(
     "Its owner and administrators of the domain may raise its priority as far as policies allow, superadmins beyond that."
 )
 
@@ -397,8 +401,8 @@ _WHO_PRIORITIZES = gettext_noop(
 def who_may_raise(why: Explanation) -> StoredMessage:
     """Return who may raise the limit or priority in the way; empty if there is none."""
     if why.reason is ReasonCode.PRIORITY:
-        return StoredMessage(_WHO_PRIORITIZES)
-    return StoredMessage(_WHO[why.excess.allowance.level]) if why.excess else StoredMessage()
+        return StoredMessage(_WHO_MAY_PRIORITIZE)
+    return StoredMessage(_WHO_MAY_RAISE[why.excess.quota.level]) if why.excess else StoredMessage()
 
 
 def _excess_of(why: Explanation) -> Excess:
@@ -407,7 +411,7 @@ def _excess_of(why: Explanation) -> Excess:
     return why.excess
 
 
-SENTENCES: dict[ReasonCode, Callable[[Explanation], Said]] = {
+MESSAGES: dict[ReasonCode, Callable[[Explanation], Message]] = {
     ReasonCode.GROUP_PAUSED: _group_paused,
     ReasonCode.NO_AGENTS: _no_agents,
     ReasonCode.AGENT_UNAVAILABLE: _agent_unavailable,
@@ -420,5 +424,5 @@ SENTENCES: dict[ReasonCode, Callable[[Explanation], Said]] = {
     ReasonCode.PRIORITY: _priority,
     ReasonCode.MAKING_ROOM: _making_room,
     ReasonCode.RESERVATION: _reservation,
-    ReasonCode.PLACEMENT_RULE: placement_rule,
+    ReasonCode.PLACEMENT_RULE: _placement_rule,
 }

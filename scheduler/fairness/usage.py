@@ -20,7 +20,7 @@ from scheduler.models import DecayedUse, ShareWeight
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation
 
 Holder = tuple[Level, int]
-SHARING = (Level.DOMAIN, Level.PROJECT, Level.USER)
+SHARE_LEVELS = (Level.DOMAIN, Level.PROJECT, Level.USER)
 WEIGHTED = frozenset({Policy.DRF, Policy.FAIR_SHARE})
 
 # One statement: two would miss, or count twice, a session that ends between them.
@@ -59,7 +59,7 @@ class _UseRow(NamedTuple):
     lately: float
 
 
-class Use:
+class Usage:
     """Current allocation and decayed average allocation of one holder, in base units by slot."""
 
     __slots__ = ("held", "lately")
@@ -75,42 +75,42 @@ class Use:
             self.lately[slot_name] = self.lately.get(slot_name, 0.0) + lately
 
 
-def read_uses(
+def read_usage(
     group: ResourceGroup, now: datetime, *, with_past: bool = True
-) -> dict[tuple[int, int, int], Use]:
+) -> dict[tuple[int, int, int], Usage]:
     """Return use by (domain, project, owner). 1 query."""
     values: dict[str, int | datetime] = {
         "group_id": group.pk,
         "half_life_s": group.usage_half_life_s,
         "now": now,
     }
-    uses: dict[tuple[int, int, int], Use] = {}
+    uses: dict[tuple[int, int, int], Usage] = {}
     for row in read_rows(_UseRow, _HELD_LATELY + _KEPT if with_past else _HELD_NOW, values):
-        use = uses.setdefault((row.domain_id, row.project_id, row.owner_id), Use())
+        use = uses.setdefault((row.domain_id, row.project_id, row.owner_id), Usage())
         use.add(row.slot_name, row.held, row.lately)
     return uses
 
 
-def by_holder(
-    uses: Mapping[tuple[int, int, int], Use], levels: Iterable[Level] = SHARING
-) -> dict[Holder, Use]:
+def sum_by_holder(
+    uses: Mapping[tuple[int, int, int], Usage], levels: Iterable[Level] = SHARE_LEVELS
+) -> dict[Holder, Usage]:
     """Sum the use per domain, project and user."""
-    wanted = [(SHARING.index(level), level) for level in levels]
-    found: dict[Holder, Use] = {}
+    wanted = [(SHARE_LEVELS.index(level), level) for level in levels]
+    found: dict[Holder, Usage] = {}
     for ids, use in uses.items():
         for index, level in wanted:
             holder = level, ids[index]
-            whole = found.setdefault(holder, Use())
+            whole = found.setdefault(holder, Usage())
             for slot_name in use.held.keys() | use.lately.keys():
                 whole.add(slot_name, use.held.get(slot_name, 0), use.lately.get(slot_name, 0.0))
     return found
 
 
-def read_weights(group_id: int, levels: Iterable[Level] = SHARING) -> dict[Holder, float]:
+def read_weights(group_id: int, levels: Iterable[Level] = SHARE_LEVELS) -> dict[Holder, float]:
     """Return the weights that differ from 1. 1 query."""
     weights = {}
     for row in ShareWeight.objects.filter(group_id=group_id):
-        ids = zip(SHARING, (row.domain_id, row.project_id, row.user_id), strict=True)
+        ids = zip(SHARE_LEVELS, (row.domain_id, row.project_id, row.user_id), strict=True)
         level, holder_id = next((level, each) for level, each in ids if each)
         if level in levels:
             weights[level, holder_id] = float(row.weight)
@@ -124,16 +124,16 @@ def read_tenants(
     past. 2 queries.
     """
     counts_past = policy is Policy.FAIR_SHARE
-    levels = SHARING if counts_past else (Level.USER,)
-    uses = by_holder(read_uses(group, now, with_past=counts_past), levels)
-    weights, total = read_weights(group.pk, levels), total_of(agents)
+    levels = SHARE_LEVELS if counts_past else (Level.USER,)
+    uses = sum_by_holder(read_usage(group, now, with_past=counts_past), levels)
+    weights, total = read_weights(group.pk, levels), total_capacity(agents)
     return {
-        holder: tenant_of(uses.get(holder), weights.get(holder, 1.0), total if counts_past else {})
+        holder: make_tenant(uses.get(holder), weights.get(holder, 1.0), total if counts_past else {})
         for holder in uses.keys() | weights.keys()
     }
 
 
-def tenant_of(use: Use | None, weight: float, total: Mapping[str, int]) -> Tenant:
+def make_tenant(use: Usage | None, weight: float, total: Mapping[str, int]) -> Tenant:
     """Make the engine's tenant. `total`: capacity of the slots whose past use counts."""
     if use is None:
         return Tenant(weight)
@@ -148,7 +148,7 @@ def dominant_share(amounts: Mapping[str, float], total: Mapping[str, int]) -> fl
     return min(1.0, max(fractions, default=0.0))
 
 
-def total_of(agents: Iterable[AgentView]) -> dict[str, int]:
+def total_capacity(agents: Iterable[AgentView]) -> dict[str, int]:
     """Return the total capacity of the agents by slot."""
     total: dict[str, int] = {}
     for agent in agents:

@@ -19,7 +19,7 @@ from common.messaging.events import publish
 from scheduler.models import LEAST_WEIGHT, MOST_WEIGHT, ShareWeight
 from scheduler.run_state import discard_plans
 
-USUAL_WEIGHT = Decimal(1)
+DEFAULT_WEIGHT = Decimal(1)
 
 
 @transaction.atomic
@@ -34,22 +34,22 @@ def set_share_weight(*, actor: Actor, group_id: int, holder: Grantee, weight: De
     lock_group(group)
     whose: dict[str, Any] = {"group": group, level_of(holder): holder}
     present = ShareWeight.objects.filter(**whose).first()
-    before = present.weight if present else USUAL_WEIGHT
+    before = present.weight if present else DEFAULT_WEIGHT
     if before == weight:
         return weight
 
-    if weight == USUAL_WEIGHT:
+    if weight == DEFAULT_WEIGHT:
         ShareWeight.objects.filter(**whose).delete()
     else:
         ShareWeight.objects.update_or_create(**whose, defaults={"weight": weight})
     discard_plans([group.pk])
-    changes = {level_of(holder): name_of(holder), "weight": [weight_words(before), weight_words(weight)]}
+    changes = {level_of(holder): name_of(holder), "weight": [format_weight(before), format_weight(weight)]}
     audit_log.record(actor=actor, action="scheduler.set_share_weight", target=group, changes=changes)
     publish(CapacityChanged(group.pk))
     return weight
 
 
-def weight_words(weight: Decimal | float) -> str:
+def format_weight(weight: Decimal | float) -> str:
     """Format a weight without trailing zeros: 3.000 → "3", 0.500 → "0.5"."""
     return f"{Decimal(str(weight)).normalize():f}"
 

@@ -18,29 +18,36 @@ from common.i18n import gettext_noop
 from common.values.resources import ResourceSlots
 from common.values.stored_message import StoredMessage
 from scheduler.engine import (
+    Accumulation,
     AgentView,
     Deferral,
     Explanation,
-    Foresight,
     Gang,
-    Gathering,
-    Needs,
     PendingSession,
     Planner,
     ReasonCode,
+    Requirements,
     Rules,
     Snapshot,
+    WhatIf,
 )
 from scheduler.engine.policy.quota_tracker import OF_GROUP
-from scheduler.engine.values import LENGTH_OF_UNKNOWN
-from scheduler.explain.messages import sentence_for, who_may_raise
-from scheduler.forecast.snapshot_cache import Crowd, picture_of
-from scheduler.group_cache import KeptByGroup
+from scheduler.engine.values import ASSUMED_RUNTIME
+from scheduler.explain.messages import message_for, who_may_raise
+from scheduler.forecast.snapshot_cache import BacklogThreshold, cached_snapshot
+from scheduler.group_cache import GroupCache
 from scheduler.snapshot import run_lengths
 from scheduler.snapshot.group_limits import GroupLimits
-from scheduler.snapshot.placement_groups import companions_in
-from scheduler.snapshot.reader import OWNERS, allowances_of, read_snapshot, scope_key
-from scheduler.snapshot.start_time_model import MOST_AHEAD, Held, Kind, Wanted, at_the_latest, estimate_each
+from scheduler.snapshot.placement_groups import placement_group
+from scheduler.snapshot.reader import TENANT_SCOPES, quotas_for, read_snapshot, scope_key
+from scheduler.snapshot.start_time_model import (
+    MAX_AHEAD,
+    AllocatedKernel,
+    Kind,
+    QueuedSession,
+    at_the_latest,
+    estimate_each,
+)
 from sessions_app.admission.forecast import STARTS_NOW
 from sessions_app.core.start_estimate import StartRange
 from sessions_app.core.states import Status
@@ -85,10 +92,10 @@ class Estimate(NamedTuple):
     """
 
     start_range: StartRange | None
-    unknown: str = ""
+    unknown_because: str = ""
 
 
-_starts = KeptByGroup[Starts](for_s=STARTS_HOLD_S)
+_starts = GroupCache[Starts](for_s=STARTS_HOLD_S)
 
 
 def forecast_start(question: HypotheticalSession) -> StartForecast:
@@ -100,44 +107,44 @@ def forecast_start(question: HypotheticalSession) -> StartForecast:
     owner_id, _image, session_type = question.kind
     limits = GroupLimits(question.group, now)
     named = tuple(scope_key(*key) for key in question.keys)
-    picture = picture_of(question.group, question.keys)
+    picture = cached_snapshot(question.group, question.keys)
     asked = PendingSession(
         id=uuid4(),
         enqueued_at=now,
-        needs=Needs(
+        requirements=Requirements(
             question.architecture,
             (question.slots,),
             question.designated_agent_id,
-            picture.snapshot.reservations_of(named),
+            picture.snapshot.reservations_for(named),
             question.may_run_elsewhere,
             question.device_model,
-            companions=companions_in(question.placement_key, question.placement_rule),
+            placement_group=placement_group(question.placement_key, question.placement_rule),
         ),
         kernel_ids=(uuid4(),),
         priority=question.priority,
         scopes=named + limits.keys_for(session_type, owner_id, question.slots),
-        tenants=named[:OWNERS],
-        lasts=None if question.lasts_s is None else timedelta(seconds=question.lasts_s),
+        tenants=named[:TENANT_SCOPES],
+        max_runtime=None if question.lasts_s is None else timedelta(seconds=question.lasts_s),
     )
-    its_allowances = [*allowances_of(question.scopes, question.budgets), *limits.allowances()]
+    its_allowances = [*quotas_for(question.scopes, question.budgets), *limits.quotas()]
     with picture.lock:
-        foreseen = picture.foresee(asked, its_allowances, now)
+        foreseen = picture.what_if(asked, its_allowances, now)
         rooms, snapshot, deferral = picture.rooms(question.architecture), picture.snapshot, foreseen.deferral
         if foreseen.placement is not None:
-            agent = picture.agent_named(foreseen.placement.agent_ids[0])
+            agent = picture.agent_name(foreseen.placement.agent_ids[0])
             sentence = StoredMessage(STARTS, {"agent": agent})
             return StartForecast(agent, STARTS_NOW, sentence, start_range=NEXT_TICK, rooms=rooms)
         assert deferral is not None
-        of_asked = (asked.needs, asked.scopes, asked.priority, asked.lasts, question.kind)
-        key = (deferral.position, _is_for_room(deferral), *of_asked)
+        of_asked = (asked.requirements, asked.scopes, asked.priority, asked.max_runtime, question.kind)
+        key = (deferral.position, _waits_for_capacity(deferral), *of_asked)
         if key not in picture.ranges:
             asked_kind = {asked.id: question.kind}
-            picture.ranges[key] = _estimate_of(
-                deferral, asked, snapshot, foreseen, now, asked_kind, picture.crowd
+            picture.ranges[key] = _estimate(
+                deferral, asked, snapshot, foreseen, now, asked_kind, picture.backlog
             ).start_range
         start_range = picture.ranges[key]
-    why = deferral.why
-    sentence = sentence_for(why, snapshot.group_name)
+    why = deferral.explanation
+    sentence = message_for(why, snapshot.group_name)
     room = ResourceSlots() if why.excess else why.best_agent
     reason, who = deferral.reason.value, who_may_raise(why)
     return StartForecast(
@@ -150,7 +157,7 @@ def forecast_start(question: HypotheticalSession) -> StartForecast:
         who,
         waits_for_group=_waits_for_group(why, asked),
         rooms=rooms,
-        lasts=_counted_lasts(asked),
+        lasts=_assumed_runtime(asked),
     )
 
 
@@ -164,30 +171,30 @@ def forecast_wait(session: ComputeSession) -> WaitForecast | None:
     asked = next((each for each in snapshot.pending if each.id == session.pk), None)
     if asked is None:
         return None
-    foreseen = Planner().foresee(snapshot, asked, now)
+    foreseen = Planner().what_if(snapshot, asked, now)
     deferral = foreseen.deferral
     if deferral is None:
         return WaitForecast(NEXT_TICK)
-    estimate, why = _estimate_of(deferral, asked, snapshot, foreseen, now), deferral.why
+    estimate, why = _estimate(deferral, asked, snapshot, foreseen, now), deferral.explanation
     return WaitForecast(
         estimate.start_range,
         ResourceSlots() if why.excess else why.best_agent,
         who_may_raise(why),
         waits_for_group=_waits_for_group(why, asked),
-        lasts=_counted_lasts(asked),
+        lasts=_assumed_runtime(asked),
         unknown_because=_unknown_because(estimate, asked, foreseen),
     )
 
 
-def _unknown_because(estimate: Estimate, asked: PendingSession, foreseen: Foresight) -> StoredMessage:
+def _unknown_because(estimate: Estimate, asked: PendingSession, foreseen: WhatIf) -> StoredMessage:
     """Return why the latest start is unknown; empty if it is known. Names agents, but no sessions
     of others.
     """
-    if estimate.unknown == MANY_AHEAD:
-        return StoredMessage(MANY_AHEAD, {"count": MOST_AHEAD})
-    if estimate.unknown != NO_LIMIT:
+    if estimate.unknown_because == MANY_AHEAD:
+        return StoredMessage(MANY_AHEAD, {"count": MAX_AHEAD})
+    if estimate.unknown_because != NO_LIMIT:
         return StoredMessage()
-    gathered = next((each for each in foreseen.gathered if each.session_id == asked.id), None)
+    gathered = next((each for each in foreseen.accumulations if each.session_id == asked.id), None)
     if gathered is None:
         return StoredMessage(NO_LIMIT)
     names = Agent.objects.filter(pk__in=gathered.agent_ids).order_by("name").values_list("name", flat=True)
@@ -196,8 +203,8 @@ def _unknown_because(estimate: Estimate, asked: PendingSession, foreseen: Foresi
 
 def _waits_for_group(why: Explanation, asked: PendingSession) -> bool:
     """Return True if the session might start in another resource group."""
-    is_of_group = why.excess is None or why.excess.allowance.level in OF_GROUP
-    return is_of_group and asked.needs.designated_agent_id is None
+    is_of_group = why.excess is None or why.excess.quota.level in OF_GROUP
+    return is_of_group and asked.requirements.designated_agent_id is None
 
 
 def start_ranges_in(group: ResourceGroup, ids: Collection[UUID]) -> dict[UUID, StartRange]:
@@ -207,75 +214,75 @@ def start_ranges_in(group: ResourceGroup, ids: Collection[UUID]) -> dict[UUID, S
     """
     known = _starts.get(group.pk)
     if known is None or not known.waiting.issuperset(ids):
-        picture, now = picture_of(group, ()), clock.now()
+        picture, now = cached_snapshot(group, ()), clock.now()
         with picture.lock:
-            ranges = _starts_in(picture.snapshot, picture.foresee_all(now), now)
+            ranges = _all_ranges(picture.snapshot, picture.what_if_unchanged(now), now)
         # Includes ids that are not in the snapshot, so that they are not looked up again meanwhile.
         known = Starts(frozenset({*ids, *(each.id for each in picture.snapshot.pending)}), ranges)
         _starts.put(group.pk, known)
     return {pk: known.ranges[pk] for pk in ids if pk in known.ranges}
 
 
-def _starts_in(snapshot: Snapshot, foreseen: Foresight, now: datetime) -> dict[UUID, StartRange]:
-    kept = _kept_for(foreseen, now)
-    first = _sessions_of(_first_for_room(foreseen.ahead), snapshot)
-    drawn = _ranges_of(first, snapshot, foreseen, now) if first else {}
+def _all_ranges(snapshot: Snapshot, foreseen: WhatIf, now: datetime) -> dict[UUID, StartRange]:
+    kept = _reserved_within_s(foreseen, now)
+    first = _sessions(_first_waiting_for_capacity(foreseen.ahead), snapshot)
+    drawn = _ranges(first, snapshot, foreseen, now) if first else {}
     known = {pk: at_the_latest(kept_s) for pk, kept_s in kept.items()}
-    known |= {each.id: drawn[each.id] for each in first if not _is_ruled(each)}
+    known |= {each.id: drawn[each.id] for each in first if not _has_strict_rule(each)}
     known |= {each.session.id: NEXT_TICK for each in foreseen.placements}
     return {pk: found for pk, found in known.items() if found is not None}
 
 
-def _estimate_of(
+def _estimate(
     deferral: Deferral,
     asked: PendingSession,
     snapshot: Snapshot,
-    foreseen: Foresight,
+    foreseen: WhatIf,
     now: datetime,
     asked_kind: Mapping[UUID, Kind] = NO_KINDS,
-    crowd: Crowd | None = None,
+    crowd: BacklogThreshold | None = None,
 ) -> Estimate:
     """Estimate the start of `asked`. `crowd`: cached backlog threshold of the snapshot's queue."""
-    if not _is_for_room(deferral):
+    if not _waits_for_capacity(deferral):
         return Estimate(None)
-    crowd = crowd or Crowd()
-    kept = at_the_latest(_kept_for(foreseen, now).get(asked.id))
-    if _is_ruled(asked):
+    crowd = crowd or BacklogThreshold()
+    kept = at_the_latest(_reserved_within_s(foreseen, now).get(asked.id))
+    if _has_strict_rule(asked):
         return Estimate(kept)
-    if not crowd.is_before(deferral.position):
-        first = _first_for_room(foreseen.ahead)
-        if len(first) <= MOST_AHEAD:
-            queue = [*_sessions_of(first, snapshot), asked]
-            drawn = _ranges_of(queue, snapshot, foreseen, now, asked_kind)[asked.id]
+    if not crowd.is_exceeded(deferral.position):
+        first = _first_waiting_for_capacity(foreseen.ahead)
+        if len(first) <= MAX_AHEAD:
+            queue = [*_sessions(first, snapshot), asked]
+            drawn = _ranges(queue, snapshot, foreseen, now, asked_kind)[asked.id]
             is_known = drawn is not None and drawn.latest_s is not None
             return Estimate(drawn, "" if is_known else NO_LIMIT)
-        crowd.ends_at = first[-1].position
+        crowd.position = first[-1].position
     return Estimate(kept, "" if kept else MANY_AHEAD)
 
 
-def _first_for_room(deferrals: Iterable[Deferral]) -> list[Deferral]:
-    """Return the first deferrals that wait for capacity, in order, MOST_AHEAD + 1 at most."""
-    return list(islice(filter(_is_for_room, deferrals), MOST_AHEAD + 1))
+def _first_waiting_for_capacity(deferrals: Iterable[Deferral]) -> list[Deferral]:
+    """Return the first deferrals that wait for capacity, in order, MAX_AHEAD + 1 at most."""
+    return list(islice(filter(_waits_for_capacity, deferrals), MAX_AHEAD + 1))
 
 
-def _sessions_of(deferrals: Iterable[Deferral], snapshot: Snapshot) -> list[PendingSession]:
+def _sessions(deferrals: Iterable[Deferral], snapshot: Snapshot) -> list[PendingSession]:
     sessions = {each.id: each for each in snapshot.pending}
     return [sessions[each.session_id] for each in deferrals]
 
 
-def _is_for_room(deferral: Deferral) -> bool:
-    return deferral.reason not in NOT_FOR_ROOM and not deferral.why.is_limit_kept
+def _waits_for_capacity(deferral: Deferral) -> bool:
+    return deferral.reason not in NOT_FOR_ROOM and not deferral.explanation.is_quota_reserved
 
 
-def _is_ruled(session: PendingSession) -> bool:
+def _has_strict_rule(session: PendingSession) -> bool:
     """Return True if a strict placement rule makes its agents depend on other sessions, so that no
     estimate is possible.
     """
-    companions = session.needs.companions
+    companions = session.requirements.placement_group
     return companions is not None and companions.rule.is_strict
 
 
-def _kept_for(foreseen: Foresight, now: datetime) -> dict[UUID, float]:
+def _reserved_within_s(foreseen: WhatIf, now: datetime) -> dict[UUID, float]:
     """Seconds until reserved capacity is free at the latest, by session."""
     return {
         each.session_id: max(0.0, (each.starts_at - now).total_seconds())
@@ -284,10 +291,10 @@ def _kept_for(foreseen: Foresight, now: datetime) -> dict[UUID, float]:
     }
 
 
-def _ranges_of(
+def _ranges(
     queue: Sequence[PendingSession],
     snapshot: Snapshot,
-    foreseen: Foresight,
+    foreseen: WhatIf,
     now: datetime,
     more_kinds: Mapping[UUID, Kind] = NO_KINDS,
 ) -> dict[UUID, StartRange | None]:
@@ -295,23 +302,27 @@ def _ranges_of(
     if it is gone.
     """
     placed = [each.session for each in foreseen.placements]
-    kinds = run_lengths.kinds_of(each.id for each in (*queue, *placed)) | dict(more_kinds)
-    held = run_lengths.held_in(snapshot.group_id, now)
+    kinds = run_lengths.read_kinds(each.id for each in (*queue, *placed)) | dict(more_kinds)
+    held = run_lengths.read_allocations(snapshot.group_id, now)
     free = {each.id: dict(each.free.items()) for each in snapshot.agents if each.is_schedulable}
     for placement in foreseen.placements:
         if placement.session.id not in kinds:
             continue
         for kernel in placement.kernels:
-            kind, lasts_s = kinds[placement.session.id], _lasts_s(placement.session)
-            held.append(Held(kernel.agent_id, kernel.slots, kind, 0.0, lasts_s))
+            kind, lasts_s = kinds[placement.session.id], _max_runtime_s(placement.session)
+            held.append(AllocatedKernel(kernel.agent_id, kernel.slots, kind, 0.0, lasts_s))
             for name, amount in kernel.slots.items():
                 free[kernel.agent_id][name] -= amount
-    gathered = {each.session_id: each for each in foreseen.gathered}
+    gathered = {each.session_id: each for each in foreseen.accumulations}
     suiting = cache(partial(_suiting, snapshot.agents))
-    wanted = [_wanted(each, kinds[each.id], suiting(each.needs), now) for each in queue if each.id in kinds]
+    wanted = [
+        _queued_session(each, kinds[each.id], suiting(each.requirements), now)
+        for each in queue
+        if each.id in kinds
+    ]
     images = {image for _owner, image, _type in kinds.values()} | {each.kind[1] for each in held}
-    lengths = run_lengths.lengths_of(images, now)
-    kept = _kept_for(foreseen, now)
+    lengths = run_lengths.read_run_lengths(images, now)
+    kept = _reserved_within_s(foreseen, now)
     found = estimate_each(wanted, held, free, lengths, no_later_s=kept) if wanted else {}
     # Capacity elsewhere may go to later sessions: only the reserved agents bound the latest start.
     sure = {each.session_id: tuple(dict.fromkeys(each.agent_ids)) for each in foreseen.reservations}
@@ -334,7 +345,11 @@ def _no_later_than_surely(anywhere: StartRange | None, surely: StartRange | None
 
 
 def _not_sooner(
-    drawn: StartRange | None, session: PendingSession, gathered: Gathering | None, rules: Rules, now: datetime
+    drawn: StartRange | None,
+    session: PendingSession,
+    gathered: Accumulation | None,
+    rules: Rules,
+    now: datetime,
 ) -> StartRange | None:
     """Correct the range of a session without a backfill reservation that has a known start. If
     capacity accumulates for it, the latest start is not before that choice is made again. Otherwise
@@ -352,24 +367,26 @@ def _not_sooner(
     return replace(drawn, latest_s=max(drawn.latest_s, latest_s))
 
 
-def _wanted(session: PendingSession, kind: Kind, found: Sequence[AgentView], now: datetime) -> Wanted:
+def _queued_session(
+    session: PendingSession, kind: Kind, found: Sequence[AgentView], now: datetime
+) -> QueuedSession:
     """Make the model's input. `found`: agents that suit the session."""
-    needs = session.needs
-    closed = {agent.id: spans for agent in found if (spans := _closed(agent, session, now))}
+    needs = session.requirements
+    closed = {agent.id: spans for agent in found if (spans := _blocked_spans(agent, session, now))}
     is_one = needs.gang is Gang.ONE_MACHINE
     slots, count = (needs.total, 1) if is_one else (needs.kernels[0], len(needs.kernels))
     agent_ids, is_spread = [agent.id for agent in found], needs.gang is Gang.SPREAD
-    return Wanted(
-        session.id, dict(slots.items()), count, agent_ids, kind, _lasts_s(session), closed, is_spread
+    return QueuedSession(
+        session.id, dict(slots.items()), count, agent_ids, kind, _max_runtime_s(session), closed, is_spread
     )
 
 
-def _closed(agent: AgentView, session: PendingSession, now: datetime) -> list[tuple[float, float]]:
+def _blocked_spans(agent: AgentView, session: PendingSession, now: datetime) -> list[tuple[float, float]]:
     """Return the spans in which reservations prevent a start on the agent, in seconds: the session
     must end before a reservation begins or, if it may use that one, begin with it.
     """
     spans = []
-    lasts, own = _counted_lasts(session), session.needs.reservations
+    lasts, own = _assumed_runtime(session), session.requirements.reservations
     for window in (agent.window, agent.next_window):
         if window is not None and (opens_at := window.opens_at(own)) > now:
             latest = (window.starts_at - lasts - now).total_seconds()
@@ -377,16 +394,16 @@ def _closed(agent: AgentView, session: PendingSession, now: datetime) -> list[tu
     return spans
 
 
-def _suiting(agents: Iterable[AgentView], needs: Needs) -> list[AgentView]:
+def _suiting(agents: Iterable[AgentView], needs: Requirements) -> list[AgentView]:
     """Return the schedulable agents that could host each kernel if empty."""
     suiting = [agent for agent in agents if agent.is_schedulable and needs.suits(agent)]
     return [agent for agent in suiting if all(slots.fits_in(agent.largest) for slots in needs.kernels)]
 
 
-def _counted_lasts(session: PendingSession) -> timedelta:
+def _assumed_runtime(session: PendingSession) -> timedelta:
     """Return the run time that future reservations assume for the session."""
-    return LENGTH_OF_UNKNOWN if session.lasts is None else session.lasts
+    return ASSUMED_RUNTIME if session.max_runtime is None else session.max_runtime
 
 
-def _lasts_s(session: PendingSession) -> float | None:
-    return None if session.lasts is None else session.lasts.total_seconds()
+def _max_runtime_s(session: PendingSession) -> float | None:
+    return None if session.max_runtime is None else session.max_runtime.total_seconds()

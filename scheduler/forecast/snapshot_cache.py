@@ -17,17 +17,17 @@ from agents.core.states import AgentState
 from agents.models import Agent, AgentSlot, Reservation, ReservedAgent, ResourceGroup
 from agents.selectors import SlotCapacity
 from common import clock
-from scheduler.engine import AgentView, Allowance, Foresight, PendingSession, Planner, Snapshot
-from scheduler.engine.accelerators import most_of
-from scheduler.group_cache import KeptByGroup
+from scheduler.engine import AgentView, PendingSession, Planner, Quota, Snapshot, WhatIf
+from scheduler.engine.accelerators import most_for_one_kernel
+from scheduler.group_cache import GroupCache
 from scheduler.models import SchedulerState
-from scheduler.snapshot.placement_groups import hosts_of, keys_of
-from scheduler.snapshot.reader import read_snapshot, rules_of
+from scheduler.snapshot.placement_groups import group_keys, read_group_hosts
+from scheduler.snapshot.reader import read_snapshot, rules_for
 from sessions_app.core.start_estimate import StartRange
 from sessions_app.core.states import LIVE
 from sessions_app.models import ComputeSession
 
-LARGE, TRUSTED_FOR_S = 200, 1.0
+LARGE_GROUP, TRUSTED_FOR_S = 200, 1.0
 """Groups with LARGE agents or more are checked for changes every TRUSTED_FOR_S at most, smaller
 ones on each request.
 """
@@ -54,57 +54,60 @@ _MARK = f"""
          JOIN {ReservedAgent._meta.db_table} AS machine ON machine.reservation_id = reserved.id
          WHERE reserved.group_id = %(group)s AND ends_at > %(now)s)
 """
-Mark = tuple[Any, ...]
+Fingerprint = tuple[Any, ...]
 
 
 @dataclass(slots=True)
-class Crowd:
+class BacklogThreshold:
     """Backlog threshold of a queue: the position behind which too many sessions wait for capacity
     to estimate a start. It stays valid while sessions are added behind it.
     """
 
-    ends_at: int = sys.maxsize  # that position, counted from 1, once known
+    position: int = sys.maxsize  # that position, counted from 1, once known
 
-    def is_before(self, position: int) -> bool:
-        return position > self.ends_at
+    def is_exceeded(self, position: int) -> bool:
+        return position > self.position
 
 
 @dataclass(slots=True)
-class Picture:
+class CachedSnapshot:
     """Cached snapshot of one group with derived results. Use it with `lock` held."""
 
     snapshot: Snapshot
-    mark: Mark
+    fingerprint: Fingerprint
     seen_at: float  # by the monotonic clock: when it was read or last found unchanged
     lock: Lock = field(default_factory=Lock)
     ranges: dict[Any, StartRange | None] = field(default_factory=dict)  # by question
-    crowd: Crowd = field(default_factory=Crowd)
+    backlog: BacklogThreshold = field(default_factory=BacklogThreshold)
     _planner: Planner = field(default_factory=Planner)
     _names: dict[int, str] = field(default_factory=dict)
     _rooms: dict[str, Mapping[str, SlotCapacity]] = field(default_factory=dict)
     _unlike: list[AgentView] = field(default_factory=list)  # one per kind of agent
 
     def is_trusted(self, at: float) -> bool:
-        return len(self.snapshot.agents) >= LARGE and at - self.seen_at <= TRUSTED_FOR_S
+        return len(self.snapshot.agents) >= LARGE_GROUP and at - self.seen_at <= TRUSTED_FOR_S
 
-    def foresee(self, asked: PendingSession, fresh: Collection[Allowance], now: datetime) -> Foresight:
+    def what_if(self, asked: PendingSession, fresh: Collection[Quota], now: datetime) -> WhatIf:
         """Plan the next tick with this session added. `fresh`: current allowances of its scopes."""
         names = {*asked.scopes}
-        others = (each for each in self.snapshot.allowances if each.key not in names)
+        others = (each for each in self.snapshot.quotas if each.key not in names)
         pending = (*self.snapshot.pending, asked)
         asked_too = replace(
             self.snapshot,
             pending=pending,
-            allowances=(*others, *fresh),
-            companions={**self.snapshot.companions, **hosts_of(self.snapshot.group_id, keys_of([asked]))},
+            quotas=(*others, *fresh),
+            group_hosts={
+                **self.snapshot.group_hosts,
+                **read_group_hosts(self.snapshot.group_id, group_keys([asked])),
+            },
         )
-        return self._planner.foresee(asked_too, asked, now)
+        return self._planner.what_if(asked_too, asked, now)
 
-    def foresee_all(self, now: datetime) -> Foresight:
+    def what_if_unchanged(self, now: datetime) -> WhatIf:
         """Plan the next tick for the pending sessions."""
-        return self._planner.foresee(self.snapshot, None, now)
+        return self._planner.what_if(self.snapshot, None, now)
 
-    def agent_named(self, agent_id: int) -> str:
+    def agent_name(self, agent_id: int) -> str:
         """Return the name of an agent of the snapshot, even if it has left the group. One query the
         first time.
         """
@@ -120,35 +123,35 @@ class Picture:
         return self._rooms[architecture]
 
 
-_pictures = KeptByGroup[Picture](for_s=KEPT_FOR_S)
+_snapshots = GroupCache[CachedSnapshot](for_s=KEPT_FOR_S)
 
 
-def picture_of(group: ResourceGroup, also: Collection[tuple[Level, int]]) -> Picture:
+def cached_snapshot(group: ResourceGroup, also: Collection[tuple[Level, int]]) -> CachedSnapshot:
     """Return the cached snapshot if it is unchanged (large groups: checked within TRUSTED_FOR_S),
     else a new one. One query or none if cached, else also those of read_snapshot. The caller has
     just read `group`, so changed rules apply at once.
     """
-    found, at = _pictures.get(group.pk), monotonic()
-    if found is not None and found.snapshot.rules != rules_of(group, clock.now()):
+    found, at = _snapshots.get(group.pk), monotonic()
+    if found is not None and found.snapshot.rules != rules_for(group, clock.now()):
         found = None
     if found is not None and found.is_trusted(at):
         return found
-    mark = _mark_of(group)
+    mark = _fingerprint(group)
     # Which sessions are preemptible changes with data that the fingerprint does not cover.
-    if found is not None and found.mark == mark and group.preemptible_priority is None:
+    if found is not None and found.fingerprint == mark and group.preemptible_priority is None:
         found.seen_at = at
         return found
-    made = Picture(read_snapshot(group.pk, also, HIGHEST_PRIORITY), mark, seen_at=at)
-    _pictures.put(group.pk, made)
+    made = CachedSnapshot(read_snapshot(group.pk, also, HIGHEST_PRIORITY), mark, seen_at=at)
+    _snapshots.put(group.pk, made)
     return made
 
 
-def forget() -> None:
+def clear_cache() -> None:
     """Clear the cache, as in a new process."""
-    _pictures.clear()
+    _snapshots.clear()
 
 
-def _mark_of(group: ResourceGroup) -> Mark:
+def _fingerprint(group: ResourceGroup) -> Fingerprint:
     """Return the fingerprint of the group. It is read before the snapshot, so later changes are
     noticed next time.
     """
@@ -170,7 +173,7 @@ def _rooms(snapshot: Snapshot, architecture: str) -> dict[str, SlotCapacity]:
         promised = [agent.capacity[name] for agent in agents]
         held = [agent.capacity[name] - agent.free[name] for agent in agents]
         free = [
-            min(agent.free[name], agent.largest[name], most_of(agent.devices, name))
+            min(agent.free[name], agent.largest[name], most_for_one_kernel(agent.devices, name))
             for agent in agents
             if agent.is_schedulable and name in agent.capacity
         ]

@@ -21,19 +21,19 @@ from psycopg.types.json import Jsonb
 
 from common import clock
 from scheduler.engine import Explanation, Plan, Snapshot, column_of
-from scheduler.explain.messages import message_table, sentence_for
-from scheduler.group_cache import KeptByGroup
+from scheduler.explain.messages import message_for, message_table
+from scheduler.group_cache import GroupCache
 from scheduler.history.snapshot_codec import pack_snapshot
 from scheduler.models import KeptTick, WaitingReason
 from sessions_app.models import ComputeSession
 from sessions_app.ports import HoldState
 
 log = structlog.get_logger(__name__)
-KEPT_FOR = timedelta(days=7)
-MOST_PICTURE_BYTES = 64 * 2**20  # per group
-PICTURE_BYTES_A_SECOND = 4 * 2**10  # per group and process: larger snapshots are recorded less often
-MOST_PLACEMENTS = 200  # named in a row; a snapshot has all
-MOST_REASONS = 100  # per session
+RETENTION = timedelta(days=7)
+MAX_SNAPSHOT_BYTES = 64 * 2**20  # per group
+SNAPSHOT_BYTES_PER_SECOND = 4 * 2**10  # per group and process: larger snapshots are recorded less often
+MAX_PLACEMENTS = 200  # named in a row; a snapshot has all
+MAX_REASONS = 100  # per session
 REMEMBERED_FOR_S = 3600.0
 
 _ADD_REASONS = f"""
@@ -60,11 +60,11 @@ _ADD_REASONS = f"""
 """
 
 Said = tuple[str, str]  # reason code, and message template
-SaidOf = tuple[Said, datetime | None]  # … and since when it waits: a retried session waits anew
+ReasonSince = tuple[Said, datetime | None]  # … and since when it waits: a retried session waits anew
 
 
 @dataclass(frozen=True, slots=True)
-class Took:
+class TickDurations:
     """Durations of the phases of a tick, in seconds."""
 
     read_s: float
@@ -73,65 +73,65 @@ class Took:
 
 
 @dataclass(slots=True)
-class _Last:
+class _LastRecord:
     """Last recorded tick of a group in this process."""
 
-    said: Mapping[UUID, SaidOf] = field(default_factory=dict)
+    reasons: Mapping[UUID, ReasonSince] = field(default_factory=dict)
     reservations: Collection[object] = ()
-    next_picture_at: float = 0.0  # by the monotonic clock
+    next_snapshot_at: float = 0.0  # by the monotonic clock
 
 
-_lasts = KeptByGroup[_Last](for_s=REMEMBERED_FOR_S)
+_last_records = GroupCache[_LastRecord](for_s=REMEMBERED_FOR_S)
 
 
-def keep_tick(snapshot: Snapshot, decided: Plan, took: Took) -> None:
+def record_tick(snapshot: Snapshot, decided: Plan, took: TickDurations) -> None:
     """Record the tick if it decided something new. Never raises, as the plan is already committed."""
     try:
-        _keep(snapshot, decided, took)
+        _record(snapshot, decided, took)
     except Exception:
         log.exception("scheduler.tick_not_kept", group=decided.group_name)
 
 
-def _keep(snapshot: Snapshot, decided: Plan, took: Took) -> None:
-    last = _lasts.get(snapshot.group_id) or _Last()
+def _record(snapshot: Snapshot, decided: Plan, took: TickDurations) -> None:
+    last = _last_records.get(snapshot.group_id) or _LastRecord()
     waits_since = {each.id: each.enqueued_at for each in snapshot.pending}
-    ids, reasons = column_of(decided.deferrals, "session_id"), column_of(decided.deferrals, "why")
+    ids, reasons = column_of(decided.deferrals, "session_id"), column_of(decided.deferrals, "explanation")
     texts: dict[Explanation, Said] = {
-        why: (why.reason.value, sentence_for(why, decided.group_name).text) for why in dict.fromkeys(reasons)
+        why: (why.reason.value, message_for(why, decided.group_name).text) for why in dict.fromkeys(reasons)
     }
-    said: dict[UUID, SaidOf] = {
+    said: dict[UUID, ReasonSince] = {
         session_id: (texts[why], waits_since.get(session_id))
         for session_id, why in zip(ids, reasons, strict=True)
     }
-    changed = {session_id for session_id, each in said.items() if last.said.get(session_id) != each}
-    is_new = decided.placements or decided.evictions or changed or len(said) != len(last.said)
+    changed = {session_id for session_id, each in said.items() if last.reasons.get(session_id) != each}
+    is_new = decided.placements or decided.evictions or changed or len(said) != len(last.reasons)
     if not is_new and decided.reservations == last.reservations:
         return
 
     now = monotonic()
-    picture = pack_snapshot(snapshot) if now >= last.next_picture_at else None
-    kept = _Last(said, decided.reservations, last.next_picture_at)
+    picture = pack_snapshot(snapshot) if now >= last.next_snapshot_at else None
+    kept = _LastRecord(said, decided.reservations, last.next_snapshot_at)
     if picture is not None:
-        kept.next_picture_at = now + len(picture) / PICTURE_BYTES_A_SECOND
+        kept.next_snapshot_at = now + len(picture) / SNAPSHOT_BYTES_PER_SECOND
     with transaction.atomic():
         _add_reasons(decided, changed)
         _row(decided, took, picture).save(force_insert=True)
-    _lasts.put(snapshot.group_id, kept)
+    _last_records.put(snapshot.group_id, kept)
 
 
-def forget_ticks(*, before: datetime | None = None) -> None:
-    """Delete records older than `before` (default: KEPT_FOR ago), and the oldest snapshots of
-    groups that exceed MOST_PICTURE_BYTES.
+def delete_old_ticks(*, before: datetime | None = None) -> None:
+    """Delete records older than `before` (default: RETENTION ago), and the oldest snapshots of
+    groups that exceed MAX_SNAPSHOT_BYTES.
     """
-    oldest = before or clock.now() - KEPT_FOR
+    oldest = before or clock.now() - RETENTION
     KeptTick.objects.filter(planned_at__lt=oldest).delete()
     WaitingReason.objects.filter(since__lt=oldest, session__ended_at__isnull=False).delete()
     sizes = KeptTick.objects.order_by().values_list("group_id").annotate(bytes=Sum("picture_bytes"))
-    for group_id, total in sizes.filter(bytes__gt=MOST_PICTURE_BYTES):
-        _forget_pictures(group_id, total - MOST_PICTURE_BYTES)
+    for group_id, total in sizes.filter(bytes__gt=MAX_SNAPSHOT_BYTES):
+        _delete_snapshots(group_id, total - MAX_SNAPSHOT_BYTES)
 
 
-def digest_of(plan: Plan) -> str:
+def plan_digest(plan: Plan) -> str:
     """Return a digest that is equal for plans with equal decisions; pinned heads are not part of
     it.
     """
@@ -147,7 +147,7 @@ def digest_of(plan: Plan) -> str:
     return digest.hexdigest()
 
 
-def _row(decided: Plan, took: Took, picture: bytes | None) -> KeptTick:
+def _row(decided: Plan, took: TickDurations, picture: bytes | None) -> KeptTick:
     return KeptTick(
         group_id=decided.group_id,
         planned_at=decided.planned_at,
@@ -157,18 +157,18 @@ def _row(decided: Plan, took: Took, picture: bytes | None) -> KeptTick:
         commit_us=_microseconds(took.commit_s),
         placed=len(decided.placements),
         waiting=len(decided.deferrals),
-        reasons=Counter(why.reason.value for why in column_of(decided.deferrals, "why")),
+        reasons=Counter(why.reason.value for why in column_of(decided.deferrals, "explanation")),
         placements=[
             [placement.session_id.hex, list(placement.agent_ids)]
-            for placement in decided.placements[:MOST_PLACEMENTS]
+            for placement in decided.placements[:MAX_PLACEMENTS]
         ],
         reservations=[
             [each.session_id.hex, list(each.agent_ids), each.starts_at and each.starts_at.isoformat()]
-            for each in decided.reservations[:MOST_PLACEMENTS]
+            for each in decided.reservations[:MAX_PLACEMENTS]
         ],
         picture=picture,
         picture_bytes=len(picture or b""),
-        digest=digest_of(decided) if picture else "",
+        digest=plan_digest(decided) if picture else "",
     )
 
 
@@ -176,7 +176,7 @@ def _add_reasons(decided: Plan, changed: Collection[UUID]) -> None:
     if not changed:
         return
     deferrals = [each for each in decided.deferrals if each.session_id in changed]
-    messages = message_table([each.why for each in deferrals], decided.group_name)
+    messages = message_table([each.explanation for each in deferrals], decided.group_name)
     values = {
         "ids": [each.session_id for each in deferrals],
         "positions": [each.position for each in deferrals],
@@ -187,7 +187,7 @@ def _add_reasons(decided: Plan, changed: Collection[UUID]) -> None:
     _execute(values)
 
 
-def keep_standing(session_ids: Collection[UUID], state: HoldState) -> None:
+def record_hold_state(session_ids: Collection[UUID], state: HoldState) -> None:
     """Record that pending sessions were held or released; their earlier pending reason no longer
     applies.
     """
@@ -199,10 +199,10 @@ def keep_standing(session_ids: Collection[UUID], state: HoldState) -> None:
 
 def _execute(values: dict[str, Any]) -> None:
     with connection.cursor() as cursor:
-        cursor.execute(_ADD_REASONS, {**values, "most": MOST_REASONS})
+        cursor.execute(_ADD_REASONS, {**values, "most": MAX_REASONS})
 
 
-def _forget_pictures(group_id: int, excess: int) -> None:
+def _delete_snapshots(group_id: int, excess: int) -> None:
     pictured = KeptTick.objects.filter(group_id=group_id, picture_bytes__gt=0).order_by("planned_at")
     too_many = []
     for tick_id, size in pictured.values_list("pk", "picture_bytes"):

@@ -6,10 +6,10 @@ from datetime import datetime
 from uuid import UUID
 
 from scheduler.engine import Deferral, Plan, Snapshot, simulate
-from scheduler.explain.messages import sentence_for
-from scheduler.group_cache import KeptByGroup
-from scheduler.history.recorder import digest_of
-from scheduler.history.snapshot_codec import UnreadablePicture, unpack_snapshot
+from scheduler.explain.messages import message_for
+from scheduler.group_cache import GroupCache
+from scheduler.history.recorder import plan_digest
+from scheduler.history.snapshot_codec import UnreadableSnapshot, unpack_snapshot
 from scheduler.models import KeptTick, WaitingReason
 from sessions_app.core.states import Status
 from sessions_app.models import ComputeSession
@@ -29,15 +29,15 @@ class Replay:
     is_same: bool
     picture: bytes
 
-    def deferral_of(self, session_id: UUID) -> Deferral | None:
+    def deferral_for(self, session_id: UUID) -> Deferral | None:
         return next((each for each in self.plan.deferrals if each.session_id == session_id), None)
 
 
-_last = KeptByGroup[Replay](for_s=KEPT_FOR_S)
+_last = GroupCache[Replay](for_s=KEPT_FOR_S)
 
 
 @dataclass(frozen=True, slots=True)
-class Stay:
+class PendingPeriod:
     """Period in which a session was pending for one reason; `until` is None if it still is;
     `position` at its start.
     """
@@ -83,15 +83,15 @@ def replay(tick: KeptTick) -> Replay | None:
         return replace(last, tick=tick)
     try:
         snapshot = unpack_snapshot(picture)
-    except UnreadablePicture:
+    except UnreadableSnapshot:
         return None
     plan = simulate(snapshot, tick.planned_at)
-    found = Replay(tick, snapshot, plan, is_same=digest_of(plan) == tick.digest, picture=picture)
+    found = Replay(tick, snapshot, plan, is_same=plan_digest(plan) == tick.digest, picture=picture)
     _last.put(tick.group_id, found)
     return found
 
 
-def stays_of(session: ComputeSession) -> list[Stay]:
+def pending_periods(session: ComputeSession) -> list[PendingPeriod]:
     """Return the recorded pending periods of a session, oldest first. Two queries."""
     reasons = list(WaitingReason.objects.filter(session=session).order_by("number"))
     left_at = [line.happened_at for line in session.transitions.all() if line.from_status == Status.PENDING]
@@ -99,11 +99,13 @@ def stays_of(session: ComputeSession) -> list[Stay]:
     stays = []
     for index, each in enumerate(reasons):
         ends = [at for at in (*following[index : index + 1], *left_at) if at > each.since]
-        stays.append(Stay(each.since, min(ends, default=None), each.reason, str(each.message), each.position))
+        stays.append(
+            PendingPeriod(each.since, min(ends, default=None), each.reason, str(each.message), each.position)
+        )
     return stays
 
 
-def past_wait(session: ComputeSession, at: datetime, stays: Sequence[Stay]) -> PastWait | None:
+def past_wait(session: ComputeSession, at: datetime, stays: Sequence[PendingPeriod]) -> PastWait | None:
     """Return why the session was pending at `at`; None if it was not, or nothing is recorded. One
     query.
     """
@@ -115,7 +117,7 @@ def past_wait(session: ComputeSession, at: datetime, stays: Sequence[Stay]) -> P
     return PastWait(at, stay.since, stay.reason, stay.message, _past_tick(session, at, stay))
 
 
-def _past_tick(session: ComputeSession, at: datetime, stay: Stay) -> PastTick | None:
+def _past_tick(session: ComputeSession, at: datetime, stay: PendingPeriod) -> PastTick | None:
     ticks = KeptTick.objects.filter(
         group_id=session.resource_group_id,
         planned_at__lte=at,
@@ -124,9 +126,9 @@ def _past_tick(session: ComputeSession, at: datetime, stay: Stay) -> PastTick | 
     )
     tick = ticks.first()
     seen = replay(tick) if tick else None
-    deferral = seen.deferral_of(session.pk) if seen else None
+    deferral = seen.deferral_for(session.pk) if seen else None
     if tick is None or seen is None or deferral is None:
         return None
-    message = str(sentence_for(deferral.why, seen.snapshot.group_name))
+    message = str(message_for(deferral.explanation, seen.snapshot.group_name))
     waiting, placed = len(seen.plan.deferrals), len(seen.plan.placements)
     return PastTick(tick.planned_at, deferral.position, waiting, placed, seen.is_same, message)

@@ -12,16 +12,16 @@ from django.utils.translation import gettext as _
 from agents.models import Agent, ResourceGroup
 from common.errors import NotFound
 from scheduler.engine import Deferral
-from scheduler.explain.messages import sentence_for
+from scheduler.explain.messages import message_for
 from scheduler.history.replay import Replay
 from scheduler.models import KeptTick
 from sessions_app.models import ComputeSession, Preemption
 
-MOST_SHOWN = 100
+MAX_SHOWN = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedSession:
     """Session id with its present name; empty if the session was deleted."""
 
     id: UUID
@@ -29,14 +29,14 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
-    session: Named
+class PlacedSession:
+    session: NamedSession
     agents: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Waited:
-    session: Named
+class DeferredSession:
+    session: NamedSession
     position: int
     priority: int
     reason: str
@@ -44,21 +44,21 @@ class Waited:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ReservingSession:
     """Capacity that was reserved for a pending session."""
 
-    session: Named
+    session: NamedSession
     agents: tuple[str, ...]
     starts_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
+class TickDecisions:
     """First decisions of one tick, with names; the row has the full counts."""
 
-    placed: Sequence[Placed]
-    waited: Sequence[Waited]
-    kept: Sequence[Kept]
+    placed: Sequence[PlacedSession]
+    waited: Sequence[DeferredSession]
+    kept: Sequence[ReservingSession]
 
 
 class _Recorded(NamedTuple):
@@ -73,7 +73,7 @@ class _Recorded(NamedTuple):
         return UUID(self.session)
 
 
-def ticks_of(group: ResourceGroup) -> QuerySet[KeptTick]:
+def tick_records(group: ResourceGroup) -> QuerySet[KeptTick]:
     """Return the tick records of the group, newest first, without their snapshots."""
     return KeptTick.objects.filter(group=group).defer("picture", "placements", "reservations")
 
@@ -84,7 +84,7 @@ def preemptions_in(group: ResourceGroup) -> QuerySet[Preemption]:
     return found.only("session__name", "by__name", "agent__name", "decided_at", "ends_at", "outcome")
 
 
-def tick_of(group: ResourceGroup, tick_id: int) -> KeptTick:
+def tick_record(group: ResourceGroup, tick_id: int) -> KeptTick:
     """Return one tick record. Raises NotFound."""
     tick = KeptTick.objects.filter(group=group, pk=tick_id).first()
     if tick is None:
@@ -92,29 +92,31 @@ def tick_of(group: ResourceGroup, tick_id: int) -> KeptTick:
     return tick
 
 
-def explain(tick: KeptTick, seen: Replay | None) -> Explained:
+def explain(tick: KeptTick, seen: Replay | None) -> TickDecisions:
     """Return the decisions of a tick with names. Deferred sessions need a replay. Two queries."""
-    placements = [_Recorded(*row) for row in tick.placements[:MOST_SHOWN]]
+    placements = [_Recorded(*row) for row in tick.placements[:MAX_SHOWN]]
     kept = [_Recorded(*row) for row in tick.reservations]
-    deferrals: Sequence[Deferral] = seen.plan.deferrals[:MOST_SHOWN] if seen else ()
+    deferrals: Sequence[Deferral] = seen.plan.deferrals[:MAX_SHOWN] if seen else ()
     wanted = {*(each.session_id for each in (*placements, *kept)), *(each.session_id for each in deferrals)}
     sessions = _sessions(wanted)
     agents = _agents({agent_id for each in (*placements, *kept) for agent_id in each.agent_ids})
     priorities = {each.id: each.priority for each in seen.snapshot.pending} if seen else {}
-    return Explained(
-        placed=[Placed(sessions[each.session_id], _names(agents, each.agent_ids)) for each in placements],
+    return TickDecisions(
+        placed=[
+            PlacedSession(sessions[each.session_id], _names(agents, each.agent_ids)) for each in placements
+        ],
         waited=[
-            Waited(
+            DeferredSession(
                 sessions[each.session_id],
                 each.position,
                 priorities[each.session_id],
                 each.reason.value,
-                str(sentence_for(each.why, tick.group.name)),
+                str(message_for(each.explanation, tick.group.name)),
             )
             for each in deferrals
         ],
         kept=[
-            Kept(
+            ReservingSession(
                 sessions[each.session_id],
                 _names(agents, each.agent_ids),
                 datetime.fromisoformat(each.until) if each.until else None,
@@ -124,9 +126,9 @@ def explain(tick: KeptTick, seen: Replay | None) -> Explained:
     )
 
 
-def _sessions(ids: Collection[UUID]) -> dict[UUID, Named]:
+def _sessions(ids: Collection[UUID]) -> dict[UUID, NamedSession]:
     names = dict(ComputeSession.objects.filter(pk__in=ids).values_list("pk", "name"))
-    return {each: Named(each, names.get(each, "")) for each in ids}
+    return {each: NamedSession(each, names.get(each, "")) for each in ids}
 
 
 def _agents(ids: Collection[int]) -> dict[int, str]:

@@ -17,16 +17,34 @@ from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
 
 from common.values.resources import ResourceSlots
-from scheduler.engine import Needs, Snapshot
+from scheduler.engine import Requirements, Snapshot
 
 FORMAT = 1
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 UUID_DIGITS = 32
+# Fields that had another name when the first snapshots were stored.
+STORED_NAMES = {
+    "accumulation": "gathered",
+    "allocated": "held",
+    "expected_ends": "expected",
+    "group_hosts": "companions",
+    "is_being_preempted": "is_leaving",
+    "is_exhausted": "is_spent",
+    "max_priority": "up_to",
+    "max_runtime": "lasts",
+    "min_runtime": "after",
+    "past_share": "lately",
+    "placement_group": "companions",
+    "preemption_claim": "promised",
+    "quotas": "allowances",
+    "real_capacity": "real",
+    "requirements": "needs",
+}
 QUICK = 1  # compression level: better ones take twice the time and save a tenth
 
 
-class UnreadablePicture(ValueError):
+class UnreadableSnapshot(ValueError):
     """The bytes have an unknown format, or are damaged."""
 
 
@@ -44,14 +62,14 @@ def pack_snapshot(snapshot: Snapshot) -> bytes:
 
 
 def unpack_snapshot(picture: bytes) -> Snapshot:
-    """Decode a snapshot. Raises UnreadablePicture."""
+    """Decode a snapshot. Raises UnreadableSnapshot."""
     try:
         whole = json.loads(zlib.decompress(picture))
         if whole["format"] != FORMAT:
-            raise UnreadablePicture(f"Format {whole['format']} is not {FORMAT}.")
+            raise UnreadableSnapshot(f"Format {whole['format']} is not {FORMAT}.")
         [snapshot] = _codec(Snapshot).read(whole["snapshot"], 1)
     except (zlib.error, ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
-        raise UnreadablePicture(str(error)) from error
+        raise UnreadableSnapshot(str(error)) from error
     assert isinstance(snapshot, Snapshot)
     return snapshot
 
@@ -180,19 +198,25 @@ def _records(kind: Any) -> _Codec:
     object.
     """
     hints = get_type_hints(kind)
-    names = _names(kind)
+
+    stored = {name: STORED_NAMES.get(name, name) for name in _names(kind)}
 
     def write(values: Sequence[Any]) -> Any:
-        return {name: _codec(hints[name]).write([getattr(value, name) for value in values]) for name in names}
+        return {
+            key: _codec(hints[name]).write([getattr(value, name) for value in values])
+            for name, key in stored.items()
+        }
 
     def read(kept: Any, count: int) -> list[Any]:
-        columns = {name: _codec(hints[name]).read(kept[name], count) for name in names if name in kept}
+        columns = {
+            name: _codec(hints[name]).read(kept[key], count) for name, key in stored.items() if key in kept
+        }
         return [
             kind(**dict(zip(columns, found, strict=True))) for found in zip(*columns.values(), strict=True)
         ]
 
     codec = _Codec(write, read)
-    return _shared(codec) if kind is Needs else codec
+    return _shared(codec) if kind is Requirements else codec
 
 
 def _names(kind: Any) -> Iterable[str]:

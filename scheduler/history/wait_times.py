@@ -10,12 +10,12 @@ from agents.models import ResourceGroup
 from sessions_app.core.states import Status
 from sessions_app.models import ComputeSession, SessionTransition
 
-LATELY = timedelta(hours=1)
-MOST_SEEN = 2_000
+WINDOW = timedelta(hours=1)
+MAX_SESSIONS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Waits:
+class WaitTimes:
     """Waiting times of `started` sessions in seconds: median, 90th percentile, maximum; None if
     none started.
     """
@@ -26,19 +26,19 @@ class Waits:
     longest_s: float | None = None
 
 
-def waits_in(group: ResourceGroup, now: datetime) -> Waits:
-    """Return waiting times of the newest MOST_SEEN sessions that started within LATELY, from their
+def read_wait_times(group: ResourceGroup, now: datetime) -> WaitTimes:
+    """Return waiting times of the newest MAX_SESSIONS sessions that started within WINDOW, from their
     last entry into the queue to their placement. Sessions without recorded transitions are left
     out. One query.
     """
     began = Greatest(Coalesce("eligible_at", "created_at"), _last_move_to(Status.PENDING))
-    started = ComputeSession.objects.filter(resource_group=group, started_at__gte=now - LATELY)
-    spans = started.order_by("-started_at").values_list(began, _last_move_to(Status.SCHEDULED))[:MOST_SEEN]
+    started = ComputeSession.objects.filter(resource_group=group, started_at__gte=now - WINDOW)
+    spans = started.order_by("-started_at").values_list(began, _last_move_to(Status.SCHEDULED))[:MAX_SESSIONS]
     waited = sorted(max(0.0, (placed - since).total_seconds()) for since, placed in spans if placed)
     if not waited:
-        return Waits()
+        return WaitTimes()
     half, most = (waited[(len(waited) * tenths - 1) // 10] for tenths in (5, 9))
-    return Waits(len(waited), half, most, waited[-1])
+    return WaitTimes(len(waited), half, most, waited[-1])
 
 
 def _last_move_to(status: Status) -> Subquery:

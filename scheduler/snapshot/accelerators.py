@@ -7,7 +7,7 @@ from django.db.models import Exists, OuterRef
 from agents.models import Agent, AgentDevice, ResourceGroup
 from common.db.rows import read_rows
 from common.values.resources import MILLI
-from scheduler.engine import OpenDevice, SlotDevices
+from scheduler.engine import PartlyFreeDevice, SlotDevices
 
 HAS_DEVICES = Exists(AgentDevice.objects.filter(agent__resource_group=OuterRef("pk")))
 # Includes slots that an agent reports but does not offer; `reader._given` removes these.
@@ -33,11 +33,11 @@ class _DeviceCounts(NamedTuple):
     shared: list[tuple[int, int]] | None
 
 
-def devices_in(group: ResourceGroup) -> dict[int, tuple[SlotDevices, ...]]:
+def read_devices(group: ResourceGroup) -> dict[int, tuple[SlotDevices, ...]]:
     """Return the devices of each agent, one entry per slot, as {agent_id: devices}. 1 query."""
     found: dict[int, list[SlotDevices]] = {}
     for row in read_rows(_DeviceCounts, _DEVICES, {"group": group.pk, "whole": MILLI}):
-        shared = tuple([OpenDevice(device_id, free) for device_id, free in row.shared or ()])
+        shared = tuple([PartlyFreeDevice(device_id, free) for device_id, free in row.shared or ()])
         devices = SlotDevices(row.slot_name, row.total, row.whole, shared)
         found.setdefault(row.agent_id, []).append(devices)
     alike: dict[tuple[SlotDevices, ...], tuple[SlotDevices, ...]] = {}  # most agents share one object

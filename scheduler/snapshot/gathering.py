@@ -1,14 +1,14 @@
-"""Convert accumulating limits and capacity (`Gathering`) to and from the JSON of `SchedulerState`."""
+"""Convert accumulating limits and capacity (`Accumulation`) to and from the JSON of `SchedulerState`."""
 
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from scheduler.engine import Gathering
+from scheduler.engine import Accumulation
 
 
-def gathered_as_json(gathered: Iterable[Gathering]) -> list[dict[str, Any]]:
+def accumulations_to_json(gathered: Iterable[Accumulation]) -> list[dict[str, Any]]:
     """Return the value of the column `SchedulerState.gathered`."""
     return [
         {
@@ -21,10 +21,10 @@ def gathered_as_json(gathered: Iterable[Gathering]) -> list[dict[str, Any]]:
     ]
 
 
-def gathered_of(kept: Iterable[dict[str, Any]]) -> dict[UUID, Gathering]:
-    """Parse the column `SchedulerState.gathered`, as {session_id: Gathering}."""
+def accumulations_from_json(kept: Iterable[dict[str, Any]]) -> dict[UUID, Accumulation]:
+    """Parse the column `SchedulerState.gathered`, as {session_id: Accumulation}."""
     found = [
-        Gathering(
+        Accumulation(
             UUID(each["session"]),
             tuple(each["agents"]),
             datetime.fromisoformat(each["since"]),

@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import cached_property
 
 from agents.models import ResourceGroup
-from scheduler.engine import Allowance
+from scheduler.engine import Quota
 from scheduler.engine.policy.quota_tracker import GROUP, GROUP_USER
 from sessions_app.limits.group_limits import (
     NOTHING_ALLOCATED,
@@ -43,22 +43,22 @@ class GroupLimits:
         own = [_key(each, owner_id) for each in counting if not slots.keys().isdisjoint(each.limit.each)]
         return (*together, *own)
 
-    def allowances(self) -> list[Allowance]:
+    def quotas(self) -> list[Quota]:
         """Return the shared allowances and those of the owners collected so far, with their current
         use. One query, none if no limit is in force.
         """
-        return [allowance for each in self._limits for allowance in self._allowances(each)]
+        return [allowance for each in self._limits for allowance in self._quotas(each)]
 
-    def _allowances(self, each: ActiveLimit) -> Iterator[Allowance]:
-        limit, used, until = each.limit, each.used(self._held), each.until
+    def _quotas(self, each: ActiveLimit) -> Iterator[Quota]:
+        limit, used, until = each.limit, each.used(self._allocated), each.until
         if limit.together:
-            yield Allowance(_key(each), GROUP, limit.name, limit.together, used.together, until=until)
+            yield Quota(_key(each), GROUP, limit.name, limit.together, used.together, until=until)
         for owner_id in sorted(self._owners) if limit.each else ():
             key, own = _key(each, owner_id), used.by_owner[owner_id]
-            yield Allowance(key, GROUP_USER, limit.name, limit.each, own, until=until)
+            yield Quota(key, GROUP_USER, limit.name, limit.each, own, until=until)
 
     @cached_property
-    def _held(self) -> Allocated:
+    def _allocated(self) -> Allocated:
         return allocations_by_group([self._group_id]).get(self._group_id, NOTHING_ALLOCATED)
 
 

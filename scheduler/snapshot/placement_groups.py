@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from agents.models import Agent
 from common.db.rows import read_rows
-from scheduler.engine import Companions, Host, PendingSession, PlacementRule
+from scheduler.engine import GroupHost, PendingSession, PlacementGroup, PlacementRule
 from sessions_app.models import ComputeSession, Kernel
 
 # Key of a session's placement group, as `key_of_group` makes it; of its array if it names no group.
@@ -34,25 +34,29 @@ class _HostRow(NamedTuple):
     sessions: int
 
 
-def hosts_of(group_id: int, keys: Collection[str]) -> dict[str, tuple[Host, ...]]:
+def read_group_hosts(group_id: int, keys: Collection[str]) -> dict[str, tuple[GroupHost, ...]]:
     """Return the agents of a resource group that host sessions of each placement group, as {key:
     hosts}; () if none. One query, none without keys.
     """
     if not keys:
         return {}
-    found: dict[str, list[Host]] = {key: [] for key in keys}
+    found: dict[str, list[GroupHost]] = {key: [] for key in keys}
     for row in read_rows(_HostRow, _HOSTS, {"group": group_id, "keys": list(keys)}):
-        found[row.key].append(Host(row.agent_id, row.sessions))
+        found[row.key].append(GroupHost(row.agent_id, row.sessions))
     return {key: tuple(hosts) for key, hosts in found.items()}
 
 
-def keys_of(sessions: Iterable[PendingSession]) -> set[str]:
+def group_keys(sessions: Iterable[PendingSession]) -> set[str]:
     """Return the keys of the placement groups that the sessions name."""
-    return {each.needs.companions.key for each in sessions if each.needs.companions is not None}
+    return {
+        each.requirements.placement_group.key
+        for each in sessions
+        if each.requirements.placement_group is not None
+    }
 
 
-def companions_in(key: str | None, rule: str) -> Companions | None:
+def placement_group(key: str | None, rule: str) -> PlacementGroup | None:
     """Make the engine's placement group from columns of a session or a forecast request; None
     without a rule.
     """
-    return Companions(key, PlacementRule(rule)) if key and rule else None
+    return PlacementGroup(key, PlacementRule(rule)) if key and rule else None

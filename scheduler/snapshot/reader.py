@@ -23,16 +23,16 @@ from common.values.resources import ResourceSlots
 from images.models import ContainerImage
 from scheduler.engine import (
     AgentView,
-    Allowance,
     Gang,
-    Needs,
     PendingSession,
     Policy,
-    Preemptible,
-    Preemption,
-    Promise,
+    PreemptibleAllocation,
+    PreemptionClaim,
+    PreemptionRule,
+    Quota,
+    Requirements,
     Rules,
-    Running,
+    RunningAllocation,
     SlotDevices,
     Snapshot,
     Strategy,
@@ -40,13 +40,18 @@ from scheduler.engine import (
 )
 from scheduler.engine.values import NO_RESERVATIONS
 from scheduler.fairness.usage import WEIGHTED, read_tenants
-from scheduler.run_state import state_of
-from scheduler.snapshot.accelerators import HAS_DEVICES, devices_in
-from scheduler.snapshot.gathering import gathered_of
+from scheduler.run_state import run_state
+from scheduler.snapshot.accelerators import HAS_DEVICES, read_devices
+from scheduler.snapshot.gathering import accumulations_from_json
 from scheduler.snapshot.group_limits import GroupLimits, texts_in_force
-from scheduler.snapshot.placement_groups import KEY, companions_in, hosts_of
-from scheduler.snapshot.reservations import Reserved, reserved_in
-from scheduler.snapshot.running_sessions import expected_of, leaving_of, preemptible_of, running_of
+from scheduler.snapshot.placement_groups import KEY, placement_group, read_group_hosts
+from scheduler.snapshot.reservations import GroupWindows, windows_from
+from scheduler.snapshot.running_sessions import (
+    read_expected_ends,
+    read_preemptible,
+    read_preemptions,
+    read_running,
+)
 from sessions_app.core.queue_options import LOWEST_PRIORITY, Hold
 from sessions_app.limits.policy_limits import budget_owners
 from sessions_app.models import ComputeSession, Kernel
@@ -71,7 +76,7 @@ _WAITING = f"""
       AND session.ended_at IS NULL AND session.held_for = '' AND session.stops_at IS NULL
     ORDER BY session.id, kernel.role, kernel.index
 """
-OWNERS = 3  # a session's first scopes: domain, project, owner; a keypair has no share of its own
+TENANT_SCOPES = 3  # a session's first scopes: domain, project, owner; a keypair has no share of its own
 
 
 class _WaitingKernel(NamedTuple):
@@ -137,25 +142,30 @@ def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int =
     now = clock.now()
     groups = with_reserved(ResourceGroup.objects.all(), now)
     group = groups.annotate(has_devices=HAS_DEVICES).select_related("scheduler_state").get(pk=group_id)
-    state = state_of(group)
+    state = run_state(group)
     has_devices: bool = group.has_devices  # type: ignore[attr-defined]
-    reserved = reserved_in(group.reserved, now)  # type: ignore[attr-defined]
-    leaving = leaving_of(group)
+    reserved = windows_from(group.reserved, now)  # type: ignore[attr-defined]
+    leaving = read_preemptions(group)
     ranks = {session_id: rank for rank, session_id in enumerate(state.head_ids, 1)}
-    limits, rules = GroupLimits(group, now), rules_of(group, now)
-    read = _pending_of(group_id, reserved.by_scope, leaving.promises, ranks, limits)
+    limits, rules = GroupLimits(group, now), rules_for(group, now)
+    read = _read_pending(group_id, reserved.by_scope, leaving.claims, ranks, limits)
     pending, scopes = read.sessions, read.scope_keys.union(also)
-    gathered = gathered_of(state.gathered)
+    gathered = accumulations_from_json(state.gathered)
     if gathered:
         pending = tuple(
-            [replace(each, gathered=gathered[each.id]) if each.id in gathered else each for each in pending]
+            [
+                replace(each, accumulation=gathered[each.id]) if each.id in gathered else each
+                for each in pending
+            ]
         )
-    running = running_of(group, leaving.ends, has_devices=has_devices) if scopes else {}
+    running = read_running(group, leaving.ends, has_devices=has_devices) if scopes else {}
     has_waited = any(each.enqueued_at <= now - rules.patience for each in pending)
-    expected = expected_of(group, leaving.ends, now, has_devices=has_devices) if has_waited else {}
+    expected = read_expected_ends(group, leaving.ends, now, has_devices=has_devices) if has_waited else {}
     highest = max([highest, *(session.priority for session in pending)])
-    preemptible = preemptible_of(group, highest, has_devices=has_devices) if highest > LOWEST_PRIORITY else {}
-    devices = devices_in(group) if has_devices else {}
+    preemptible = (
+        read_preemptible(group, highest, has_devices=has_devices) if highest > LOWEST_PRIORITY else {}
+    )
+    devices = read_devices(group) if has_devices else {}
     agents = tuple(_agents(group_id, running, expected, preemptible, reserved, devices))
     return Snapshot(
         group_id=group.pk,
@@ -165,10 +175,10 @@ def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int =
         pending=pending,
         last_agent_id=state.last_agent_id,
         rules=rules,
-        allowances=(*_allowances(scopes), *limits.allowances()) if scopes else (),
+        quotas=(*_quotas(scopes), *limits.quotas()) if scopes else (),
         tenants=_tenants(group, rules.policy, agents) if scopes and rules.policy in WEIGHTED else {},
         reservations=reserved.by_scope,
-        companions=hosts_of(group_id, read.group_keys),
+        group_hosts=read_group_hosts(group_id, read.group_keys),
     )
 
 
@@ -179,7 +189,7 @@ def groups_with_pending_sessions() -> list[int]:
     return list(pending.values_list("resource_group_id", flat=True).distinct())
 
 
-def rules_of(group: ResourceGroup, now: datetime) -> Rules:
+def rules_for(group: ResourceGroup, now: datetime) -> Rules:
     """Return the scheduling rules of a group, with the limits in force at `now`, the snapshot's
     instant.
     """
@@ -194,12 +204,12 @@ def rules_of(group: ResourceGroup, now: datetime) -> Rules:
     )
 
 
-def _preemption_of(group: ResourceGroup) -> Preemption | None:
+def _preemption_of(group: ResourceGroup) -> PreemptionRule | None:
     if group.preemptible_priority is None:
         return None
-    return Preemption(
-        up_to=group.preemptible_priority,
-        after=timedelta(seconds=group.preemption_after_s),
+    return PreemptionRule(
+        max_priority=group.preemptible_priority,
+        min_runtime=timedelta(seconds=group.preemption_after_s),
         grace=timedelta(seconds=group.preemption_grace_s),
     )
 
@@ -212,10 +222,10 @@ def _tenants(group: ResourceGroup, policy: Policy, agents: Collection[AgentView]
 
 def _agents(
     group_id: int,
-    running: Mapping[int, list[Running]],
-    expected: Mapping[int, list[Running]],
-    preemptible: Mapping[int, list[Preemptible]],
-    reserved: Reserved,
+    running: Mapping[int, list[RunningAllocation]],
+    expected: Mapping[int, list[RunningAllocation]],
+    preemptible: Mapping[int, list[PreemptibleAllocation]],
+    reserved: GroupWindows,
     devices: Mapping[int, tuple[SlotDevices, ...]],
 ) -> Iterator[AgentView]:
     """Read the agents of the group. 1 query."""
@@ -238,19 +248,19 @@ def _agents(
             architecture=row.architecture,
             capacity=slots_of(tuple(promised)) if is_overcommitted else capacity,
             free=slots_of(tuple(free)),
-            real=capacity if is_overcommitted else None,
+            real_capacity=capacity if is_overcommitted else None,
             device_model=row.device_model,
             is_schedulable=row.state == AgentState.CONNECTED,
             running=tuple(running.get(agent_id, ())),
-            expected=tuple(expected.get(agent_id, ())),
+            expected_ends=tuple(expected.get(agent_id, ())),
             preemptible=tuple(preemptible.get(agent_id, ())),
             window=reserved.open_now.get(agent_id),
-            next_window=reserved.to_come.get(agent_id),
-            devices=_given(devices[agent_id], names) if agent_id in devices else (),
+            next_window=reserved.upcoming.get(agent_id),
+            devices=_offered(devices[agent_id], names) if agent_id in devices else (),
         )
 
 
-def _given(devices: tuple[SlotDevices, ...], names: Collection[str]) -> tuple[SlotDevices, ...]:
+def _offered(devices: tuple[SlotDevices, ...], names: Collection[str]) -> tuple[SlotDevices, ...]:
     """Return the devices of the slots that the agent offers."""
     is_all = all(each.slot_name in names for each in devices)
     return devices if is_all else tuple([each for each in devices if each.slot_name in names])
@@ -261,11 +271,11 @@ def scope_key(level: Level, scope_id: int) -> str:
     return f"{level}:{scope_id}"
 
 
-def _allowances(scopes: Collection[ScopeKey]) -> list[Allowance]:
-    return allowances_of(read_scopes(scopes), budget_states(budget_owners(scopes)))
+def _quotas(scopes: Collection[ScopeKey]) -> list[Quota]:
+    return quotas_for(read_scopes(scopes), budget_states(budget_owners(scopes)))
 
 
-def allowances_of(scopes: Iterable[Scope], budgets: Iterable[BudgetState]) -> list[Allowance]:
+def quotas_for(scopes: Iterable[Scope], budgets: Iterable[BudgetState]) -> list[Quota]:
     """Return allowances for the limits of these scopes, and one for each exhausted budget."""
     found = {}
     for scope in scopes:
@@ -277,11 +287,11 @@ def allowances_of(scopes: Iterable[Scope], budgets: Iterable[BudgetState]) -> li
         }
         if limit:
             key = scope_key(scope.level, scope.id)
-            found[key] = Allowance(key, scope.level.value, scope.name, limit, held)
+            found[key] = Quota(key, scope.level.value, scope.name, limit, held)
     for budget in budgets:
         if budget.refuses:
             key = scope_key(budget.level, budget.owner_id)
-            found[key] = Allowance(key, budget.level.value, budget.owner, {}, {}, is_spent=True)
+            found[key] = Quota(key, budget.level.value, budget.owner, {}, {}, is_exhausted=True)
     return list(found.values())
 
 
@@ -295,7 +305,7 @@ class _SessionScopes:
         # One object for all keypairs of an owner: the engine compares tenants by identity first.
         self._tenants: dict[tuple[str, ...], tuple[str, ...]] = {}
 
-    def of(self, row: _WaitingKernel) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def keys_for(self, row: _WaitingKernel) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the engine's keys of all scopes of a session, and of those that have a share."""
         ids = row.domain_id, row.project_id, row.owner_id, row.keypair_id
         whose = (*ids, row.session_type, row.slots) if self._limits else ids
@@ -304,22 +314,22 @@ class _SessionScopes:
             keys = ScopeIds(*ids).keys()
             self.keys.update(keys)
             scopes = tuple(scope_key(*key) for key in keys)
-            tenants = self._tenants.setdefault(scopes[:OWNERS], scopes[:OWNERS])
+            tenants = self._tenants.setdefault(scopes[:TENANT_SCOPES], scopes[:TENANT_SCOPES])
             if self._limits:
                 scopes += self._limits.keys_for(row.session_type, row.owner_id, json.loads(row.slots))
             known = self._known[whose] = scopes, tenants
         return known
 
 
-def _pending_of(
+def _read_pending(
     group_id: int,
     reservations: Mapping[str, frozenset[int]],
-    promises: Mapping[UUID, Promise],
+    promises: Mapping[UUID, PreemptionClaim],
     head_ranks: Mapping[UUID, int],
     limits: GroupLimits,
 ) -> PendingRead:
     """Read the pending sessions of a resource group, whose own limits are `limits`. 1 query."""
-    needs_of = cache(_needs)  # one object for equal needs: the engine evaluates each object once
+    needs_of = cache(_requirements)  # one object for equal needs: the engine evaluates each object once
     scopes_of_all = _SessionScopes(limits)
     group_keys: set[str] = set()
     sessions = []
@@ -328,7 +338,7 @@ def _pending_of(
     for session_id, same_session in groupby(rows, key=attrgetter("session_id")):
         kernels = list(same_session)
         row = kernels[0]  # each row repeats the columns of its session
-        scopes, tenants = scopes_of_all.of(row)
+        scopes, tenants = scopes_of_all.keys_for(row)
         if row.group_key is not None:
             group_keys.add(row.group_key)
         if reservations:
@@ -348,20 +358,20 @@ def _pending_of(
         session = PendingSession(
             id=session_id,
             enqueued_at=EPOCH + timedelta(microseconds=row.since_us),
-            needs=needs,
+            requirements=needs,
             kernel_ids=tuple([kernel.kernel_id for kernel in kernels]),
             priority=row.priority,
             scopes=scopes,
             tenants=tenants,
-            lasts=None if row.max_runtime_s is None else timedelta(seconds=row.max_runtime_s),
-            promised=promises.get(session_id),
+            max_runtime=None if row.max_runtime_s is None else timedelta(seconds=row.max_runtime_s),
+            preemption_claim=promises.get(session_id),
             head_rank=head_ranks.get(session_id, 0),
         )
         sessions.append(session)
     return PendingRead(tuple(sessions), frozenset(scopes_of_all.keys), frozenset(group_keys))
 
 
-def _needs(  # noqa: PLR0913 -- all by name
+def _requirements(  # noqa: PLR0913 -- all by name
     architecture: str,
     asked: str,
     kernel_count: int,
@@ -372,9 +382,9 @@ def _needs(  # noqa: PLR0913 -- all by name
     gang: str,
     rule: str,
     group: str | None,
-) -> Needs:
+) -> Requirements:
     kernels = (ResourceSlots(json.loads(asked)),) * kernel_count
-    return Needs(
+    return Requirements(
         architecture,
         kernels,
         agent_id,
@@ -382,5 +392,5 @@ def _needs(  # noqa: PLR0913 -- all by name
         may_run_elsewhere,
         device_model,
         Gang(gang) if kernel_count > 1 else Gang.ANYWHERE,
-        companions_in(group, rule),
+        placement_group(group, rule),
     )

@@ -8,14 +8,14 @@ from uuid import UUID
 from django.contrib.postgres.aggregates import JSONBAgg
 from django.db.models.functions import JSONObject
 
-from scheduler.group_cache import KeptByGroup
-from scheduler.snapshot.start_time_model import Held, Kind, Lengths
+from scheduler.group_cache import GroupCache
+from scheduler.snapshot.start_time_model import AllocatedKernel, Kind, RunLengths
 from sessions_app.core.states import Status
 from sessions_app.models import ComputeSession, KernelAllocation
 
-REMEMBERED = timedelta(days=90)
-MOST_SEEN = 2_000
-_recent = KeptByGroup[tuple[frozenset[int], Lengths]](for_s=60.0)
+HISTORY = timedelta(days=90)
+MAX_SESSIONS = 2_000
+_recent = GroupCache[tuple[frozenset[int], RunLengths]](for_s=60.0)
 
 
 class _Allocation(NamedTuple):
@@ -33,7 +33,7 @@ class _Allocation(NamedTuple):
     slots: list[dict[str, Any]]
 
 
-def held_in(group_id: int, now: datetime) -> list[Held]:
+def read_allocations(group_id: int, now: datetime) -> list[AllocatedKernel]:
     """Return the allocation of each kernel of the group. One query."""
     session = "kernel__session__"
     names = ("owner_id", "image_id", "type", "status", "started_at", "deadline_at", "max_runtime_s")
@@ -51,37 +51,39 @@ def held_in(group_id: int, now: datetime) -> list[Held]:
         if is_ending or (row.status == Status.RUNNING.value and row.max_runtime_s is not None):
             left_s = max(0.0, (row.deadline_at - now).total_seconds()) if row.deadline_at else 0.0
         slots = {each["name"]: each["amount"] for each in row.slots}
-        found.append(Held(row.agent_id, slots, (row.owner_id, row.image_id, row.type), ran_s, left_s))
+        found.append(
+            AllocatedKernel(row.agent_id, slots, (row.owner_id, row.image_id, row.type), ran_s, left_s)
+        )
     return found
 
 
-def lengths_of(image_ids: Collection[int], now: datetime) -> Lengths:
-    """Return how long sessions of these images ran within REMEMBERED, the newest MOST_SEEN. One
+def read_run_lengths(image_ids: Collection[int], now: datetime) -> RunLengths:
+    """Return how long sessions of these images ran within HISTORY, the newest MAX_SESSIONS. One
     query.
     """
     ended = ComputeSession.objects.filter(
-        image_id__in=image_ids, started_at__isnull=False, ended_at__gte=now - REMEMBERED
+        image_id__in=image_ids, started_at__isnull=False, ended_at__gte=now - HISTORY
     )
     names = ("owner_id", "image_id", "type", "started_at", "ended_at")
     seen: dict[Kind, list[float]] = {}
-    for owner, image, type_, began, end in ended.order_by("-ended_at").values_list(*names)[:MOST_SEEN]:
+    for owner, image, type_, began, end in ended.order_by("-ended_at").values_list(*names)[:MAX_SESSIONS]:
         seen.setdefault((owner, image, type_), []).append(max(0.0, (end - began).total_seconds()))
-    return Lengths(seen)
+    return RunLengths(seen)
 
 
-def recent_lengths(group_id: int, image_ids: Collection[int], now: datetime) -> Lengths:
+def cached_run_lengths(group_id: int, image_ids: Collection[int], now: datetime) -> RunLengths:
     """Return run times for the images that run in a group, cached for a minute while the images are
     the same, as every tick needs them. 1 query or none.
     """
     images = frozenset(image_ids)
     known = _recent.get(group_id)
     if known is None or not known[0] >= images:
-        known = images, lengths_of(images, now)
+        known = images, read_run_lengths(images, now)
         _recent.put(group_id, known)
     return known[1]
 
 
-def kinds_of(ids: Iterable[UUID]) -> dict[UUID, Kind]:
+def read_kinds(ids: Iterable[UUID]) -> dict[UUID, Kind]:
     """Return owner, image and type by session id. One query."""
     rows = ComputeSession.objects.filter(pk__in=list(ids)).order_by()
     return {

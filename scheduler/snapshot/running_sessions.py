@@ -16,9 +16,9 @@ from django.db.models.functions import JSONObject
 from agents.models import ResourceGroup
 from common import clock
 from common.values.resources import MILLI, ResourceSlots
-from scheduler.engine import Preemptible, Promise, Running, Share
+from scheduler.engine import DeviceShare, PreemptibleAllocation, PreemptionClaim, RunningAllocation
 from scheduler.snapshot import run_lengths
-from scheduler.snapshot.start_time_model import outlived_left_s
+from scheduler.snapshot.start_time_model import expected_overtime_s
 from sessions_app.core.states import Status
 from sessions_app.lifecycle.expected_end import (
     END_COLUMNS,
@@ -36,21 +36,21 @@ _HELD_OF_DEVICES = JSONBAgg(JSONObject(name="slot_name", amount="amount", device
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
+class PendingPreemptions:
     """Preemptions in progress. `ends`: end of the notice by victim. `promises`: preemption claim by
     pending session. Victims that should be gone for long are in neither.
     """
 
     ends: Mapping[UUID, datetime]
-    promises: Mapping[UUID, Promise]
+    claims: Mapping[UUID, PreemptionClaim]
 
 
-def leaving_of(group: ResourceGroup) -> Leaving:
+def read_preemptions(group: ResourceGroup) -> PendingPreemptions:
     """Read the preemptions in progress of the group. 1 query; none if the group has no preemption."""
     ends: dict[UUID, datetime] = {}
-    promises: dict[UUID, Promise] = {}
+    promises: dict[UUID, PreemptionClaim] = {}
     if group.preemptible_priority is None:
-        return Leaving(ends, promises)
+        return PendingPreemptions(ends, promises)
     has_notice = Q(outcome=PreemptionOutcome.OPEN, session__status=Status.RUNNING.value)
     ended = (PreemptionOutcome.OPEN, PreemptionOutcome.ENDED)
     of_this_attempt = Q(decided_at__gte=F("session__started_at"))  # notices of earlier attempts are closed
@@ -70,13 +70,13 @@ def leaving_of(group: ResourceGroup) -> Leaving:
         if status == Status.RUNNING:
             ends[session_id] = ends_at
         known = promises.get(by_id)
-        promises[by_id] = Promise(agent_id, max(until, known.until) if known else until)
-    return Leaving(ends, promises)
+        promises[by_id] = PreemptionClaim(agent_id, max(until, known.until) if known else until)
+    return PendingPreemptions(ends, promises)
 
 
-def running_of(
+def read_running(
     group: ResourceGroup, leaving: Mapping[UUID, datetime], *, has_devices: bool = False
-) -> dict[int, list[Running]]:
+) -> dict[int, list[RunningAllocation]]:
     """Return the allocations with a known end by agent, with their devices if `has_devices`. 1
     query.
     """
@@ -84,19 +84,21 @@ def running_of(
     if leaving:
         known |= Q(kernel__session__in=list(leaving))
     allocations = KernelAllocation.objects.filter(known, agent__resource_group=group)
-    running: dict[int, list[Running]] = {}
+    running: dict[int, list[RunningAllocation]] = {}
     for row in _by_kernel(allocations, "kernel__session_id", *END_COLUMNS, has_devices=has_devices):
         session_id = row.kernel__session_id
         ends_at = leaving.get(session_id) or _known_end(row)
         assert ends_at is not None, "the filter leaves out whose end nobody knows"
-        held = Running(_slots(row.slots), ends_at, _shares(row.slots), is_leaving=session_id in leaving)
+        held = RunningAllocation(
+            _slots(row.slots), ends_at, _shares(row.slots), is_being_preempted=session_id in leaving
+        )
         running.setdefault(row.agent_id, []).append(held)
     return running
 
 
-def expected_of(
+def read_expected_ends(
     group: ResourceGroup, leaving: Collection[UUID], now: datetime, *, has_devices: bool = False
-) -> dict[int, list[Running]]:
+) -> dict[int, list[RunningAllocation]]:
     """Return the allocations without a known end, or whose end is overdue, by agent, each with its
     expected end, earliest first. 1 query, and one more each minute.
     """
@@ -113,24 +115,24 @@ def expected_of(
     )
     kind_columns = [f"{session}{name}" for name in ("started_at", "owner_id", "image_id", "type")]
     rows = list(_by_kernel(allocations, *kind_columns, *END_COLUMNS, has_devices=has_devices))
-    lengths = run_lengths.recent_lengths(group.pk, {row.kernel__session__image_id for row in rows}, now)
-    expected: dict[int, list[Running]] = {}
+    lengths = run_lengths.cached_run_lengths(group.pk, {row.kernel__session__image_id for row in rows}, now)
+    expected: dict[int, list[RunningAllocation]] = {}
     for row in rows:
         due_at = _known_end(row)
         if due_at is None:
             kind = row.kernel__session__owner_id, row.kernel__session__image_id, row.kernel__session__type
             ran_s = max(0.0, (now - (row.kernel__session__started_at or now)).total_seconds())
-            left_s = lengths.expected_left_s(kind, ran_s)
+            left_s = lengths.expected_remaining_s(kind, ran_s)
         else:
-            left_s = outlived_left_s(max(0.0, (now - due_at).total_seconds()))
-        held = Running(_slots(row.slots), now + timedelta(seconds=left_s), _shares(row.slots))
+            left_s = expected_overtime_s(max(0.0, (now - due_at).total_seconds()))
+        held = RunningAllocation(_slots(row.slots), now + timedelta(seconds=left_s), _shares(row.slots))
         expected.setdefault(row.agent_id, []).append(held)
     return {agent_id: sorted(each, key=attrgetter("ends_at")) for agent_id, each in expected.items()}
 
 
-def preemptible_of(
+def read_preemptible(
     group: ResourceGroup, below: int, *, has_devices: bool = False
-) -> dict[int, list[Preemptible]]:
+) -> dict[int, list[PreemptibleAllocation]]:
     """Return by agent the sessions that may be preempted for one of priority `below`, except those
     being preempted already. 1 query; none if the group has no preemption.
     """
@@ -144,7 +146,7 @@ def preemptible_of(
         kernel__session__priority__lte=min(group.preemptible_priority, below - 1),
     ).exclude(kernel__session__in=leaving.values("session"))
     columns = ("kernel__session_id", "kernel__session__priority", *END_COLUMNS)
-    found: dict[int, dict[UUID, Preemptible]] = {}
+    found: dict[int, dict[UUID, PreemptibleAllocation]] = {}
     # Running time counts from the status change, which is corrected when the clock is set;
     # `started_at` is not.
     for row in _by_kernel(allocations, *columns, has_devices=has_devices):
@@ -153,7 +155,7 @@ def preemptible_of(
         if known := on_agent.get(session_id):  # from another kernel of the session
             slots, shares = slots + known.slots, known.shares + shares
         runs_since, ends_at = row.kernel__session__status_changed_at, _known_end(row)
-        on_agent[session_id] = Preemptible(
+        on_agent[session_id] = PreemptibleAllocation(
             session_id, row.kernel__session__priority, runs_since, slots, shares, ends_at
         )
     return {agent_id: sorted(sessions.values()) for agent_id, sessions in found.items()}
@@ -176,7 +178,7 @@ def _slots(amounts: list[dict[str, Any]]) -> ResourceSlots:
     return ResourceSlots({each["name"]: each["amount"] for each in amounts})
 
 
-def _shares(amounts: list[dict[str, Any]]) -> tuple[Share, ...]:
+def _shares(amounts: list[dict[str, Any]]) -> tuple[DeviceShare, ...]:
     return tuple(
-        [Share(each["name"], each["device"], each["amount"]) for each in amounts if each.get("device")]
+        [DeviceShare(each["name"], each["device"], each["amount"]) for each in amounts if each.get("device")]
     )

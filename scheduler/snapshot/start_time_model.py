@@ -17,11 +17,11 @@ from uuid import UUID
 
 from sessions_app.core.start_estimate import StartRange
 
-LEAST_SEEN = 5  # fewer run times are not used
-LEAST_LEFT_S = 60.0  # expected remaining time if nothing is known
-MOST_AHEAD = 30
-MOST_DRAWS, LEAST_DRAWS = 80, 12
-WORK = 40_000  # maximum number of kernels drawn, over all draws
+MIN_SAMPLES = 5  # fewer run times are not used
+MIN_REMAINING_S = 60.0  # expected remaining time if nothing is known
+MAX_AHEAD = 30
+MAX_DRAWS, MIN_DRAWS = 80, 12
+MAX_KERNELS_DRAWN = 40_000  # maximum number of kernels drawn, over all draws
 # Nearly all draws, as no draw contains later sessions that fill gaps. Coverage is measured by
 # tests/property/test_start_estimates.py.
 EARLY, LATE = 0.02, 0.98
@@ -31,18 +31,18 @@ Slots = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class AllocatedKernel:
     """Allocation of a kernel: seconds it has run, and seconds it may run on at most; None: unknown."""
 
     agent_id: int
     slots: Slots
     kind: Kind
     ran_s: float
-    left_s: float | None = None
+    max_left_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class QueuedSession:
     """A pending session. `slots`: request of each kernel; `agent_ids`: agents that could run it;
     `lasts_s`: its time limit. `closed`: by agent, spans (from, to) in seconds in which it may not
     begin there, by start. `is_spread`: each kernel on another agent.
@@ -53,12 +53,12 @@ class Wanted:
     kernels: int
     agent_ids: Sequence[int]
     kind: Kind
-    lasts_s: float | None = None
-    closed: Mapping[int, Sequence[tuple[float, float]]] = field(default_factory=dict)
+    max_runtime_s: float | None = None
+    blocked: Mapping[int, Sequence[tuple[float, float]]] = field(default_factory=dict)
     is_spread: bool = False
 
 
-class Lengths:
+class RunLengths:
     """Run times of past sessions in seconds, by owner, image and type; by image and type if the
     owner has few.
     """
@@ -70,42 +70,42 @@ class Lengths:
             shared.setdefault((image, type_), []).extend(lengths)
         self._shared = {key: sorted(lengths) for key, lengths in shared.items()}
 
-    def left_s(self, kind: Kind, ran_s: float) -> list[float]:
+    def remaining_s(self, kind: Kind, ran_s: float) -> list[float]:
         """Return the remaining times of past sessions that ran longer than `ran_s`; [] if fewer
-        than LEAST_SEEN did.
+        than MIN_SAMPLES did.
         """
         _owner, image, type_ = kind
         for lengths in (self._own.get(kind, ()), self._shared.get((image, type_), ())):
             left = [length - ran_s for length in lengths if length > ran_s]
-            if len(left) >= LEAST_SEEN:
+            if len(left) >= MIN_SAMPLES:
                 return left
         return []
 
-    def expected_left_s(self, kind: Kind, ran_s: float) -> float:
+    def expected_remaining_s(self, kind: Kind, ran_s: float) -> float:
         """Return the median remaining time of past sessions that ran longer than `ran_s`; if too
         few did, as long again as it has run.
         """
         _owner, image, type_ = kind
         for lengths in (self._own.get(kind, ()), self._shared.get((image, type_), ())):
             longer = len(lengths) - bisect_right(lengths, ran_s)
-            if longer >= LEAST_SEEN:
+            if longer >= MIN_SAMPLES:
                 return lengths[-1 - longer // 2] - ran_s
-        return outlived_left_s(ran_s)
+        return expected_overtime_s(ran_s)
 
 
-def outlived_left_s(ran_s: float) -> float:
+def expected_overtime_s(ran_s: float) -> float:
     """Return the expected remaining time of a session that ran longer than anything known: as long
-    again, LEAST_LEFT_S at least.
+    again, MIN_REMAINING_S at least.
     """
-    return max(ran_s, LEAST_LEFT_S)
+    return max(ran_s, MIN_REMAINING_S)
 
 
 def estimate(
-    wanted: Wanted,
-    ahead: Sequence[Wanted],
-    held: Sequence[Held],
+    wanted: QueuedSession,
+    ahead: Sequence[QueuedSession],
+    held: Sequence[AllocatedKernel],
     free: Mapping[int, Slots],
-    lengths: Lengths,
+    lengths: RunLengths,
     *,
     no_later_s: float | None = None,
 ) -> StartRange | None:
@@ -114,7 +114,7 @@ def estimate(
     free at the latest. Deterministic.
     """
     no_later = {} if no_later_s is None else {wanted.id: no_later_s}
-    if len(ahead) > MOST_AHEAD:
+    if len(ahead) > MAX_AHEAD:
         return at_the_latest(no_later_s)
     return estimate_each([*ahead, wanted], held, free, lengths, no_later_s=no_later)[wanted.id]
 
@@ -125,20 +125,20 @@ def at_the_latest(no_later_s: float | None) -> StartRange | None:
 
 
 def estimate_each(
-    queue: Sequence[Wanted],
-    held: Sequence[Held],
+    queue: Sequence[QueuedSession],
+    held: Sequence[AllocatedKernel],
     free: Mapping[int, Slots],
-    lengths: Lengths,
+    lengths: RunLengths,
     *,
     no_later_s: Mapping[UUID, float],
 ) -> dict[UUID, StartRange | None]:
-    """Estimate the start of each session of the queue, in order; at most MOST_AHEAD precede the
+    """Estimate the start of each session of the queue, in order; at most MAX_AHEAD precede the
     last.
     """
     hosts = {agent_id for each in queue for agent_id in each.agent_ids}
-    holding = [(each, lengths.left_s(each.kind, each.ran_s)) for each in held if each.agent_id in hosts]
-    waiting = [(each, lengths.left_s(each.kind, 0)) for each in queue]
-    draws = max(LEAST_DRAWS, min(MOST_DRAWS, WORK // (len(holding) + len(queue))))
+    holding = [(each, lengths.remaining_s(each.kind, each.ran_s)) for each in held if each.agent_id in hosts]
+    waiting = [(each, lengths.remaining_s(each.kind, 0)) for each in queue]
+    draws = max(MIN_DRAWS, min(MAX_DRAWS, MAX_KERNELS_DRAWN // (len(holding) + len(queue))))
     chance = Random(queue[-1].id.int)  # noqa: S311 -- nothing secret
     drawn = [_draw(chance, waiting, holding, free) for _ in range(draws)]
     return {
@@ -157,16 +157,21 @@ def _range_of(starts: Sequence[float], no_later_s: float | None) -> StartRange |
     return StartRange(int(early), None if late == inf else ceil(late))
 
 
-_Queue = Sequence[tuple[Wanted, list[float]]]
+_Queue = Sequence[tuple[QueuedSession, list[float]]]
 
 
 def _draw(
-    chance: Random, queue: _Queue, holding: Sequence[tuple[Held, list[float]]], free: Mapping[int, Slots]
+    chance: Random,
+    queue: _Queue,
+    holding: Sequence[tuple[AllocatedKernel, list[float]]],
+    free: Mapping[int, Slots],
 ) -> list[float]:
     """Return in how many seconds each session of the queue starts in one random draw."""
     ends: dict[int, list[tuple[float, int, Slots]]] = {}
     for number, (each, left) in enumerate(holding):
-        heappush(ends.setdefault(each.agent_id, []), (_drawn(chance, left, each.left_s), number, each.slots))
+        heappush(
+            ends.setdefault(each.agent_id, []), (_drawn(chance, left, each.max_left_s), number, each.slots)
+        )
     rooms = {agent_id: dict(slots) for agent_id, slots in free.items()}
     starts, number = [], len(holding)
     for wanted, left in queue:
@@ -178,7 +183,7 @@ def _draw(
         starts.append(at)
         if at == inf:
             continue
-        end = at + _drawn(chance, left, wanted.lasts_s)
+        end = at + _drawn(chance, left, wanted.max_runtime_s)
         for _begin, agent_id in placed:
             number += 1
             heappush(ends.setdefault(agent_id, []), (end, number, wanted.slots))
@@ -195,7 +200,7 @@ def _drawn(chance: Random, left: list[float], most_s: float | None) -> float:
 
 
 def _take(
-    wanted: Wanted,
+    wanted: QueuedSession,
     used: Collection[int],
     rooms: dict[int, dict[str, int]],
     ends: dict[int, list[tuple[float, int, Slots]]],
@@ -207,8 +212,8 @@ def _take(
     for agent_id in wanted.agent_ids:
         if agent_id in used:
             continue
-        when = _when(wanted.slots, rooms[agent_id], ends.get(agent_id, ()), begin)
-        for start, end in wanted.closed.get(agent_id, ()):
+        when = _free_after_s(wanted.slots, rooms[agent_id], ends.get(agent_id, ()), begin)
+        for start, end in wanted.blocked.get(agent_id, ()):
             when = end if start <= when < end else when
         if when < begin:
             begin, chosen = when, agent_id
@@ -224,7 +229,7 @@ def _take(
     return begin, chosen
 
 
-def _when(
+def _free_after_s(
     slots: Slots, room: Mapping[str, int], ends: Sequence[tuple[float, int, Slots]], before: float
 ) -> float:
     """Seconds until so much is free on an agent; infinite if not earlier than `before`."""

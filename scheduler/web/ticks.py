@@ -18,8 +18,8 @@ from common import clock
 from common.pages.htmx import is_fragment, render_page_or_fragment
 from common.values.durations import format_duration
 from scheduler.history.replay import replay
-from scheduler.history.selectors import MOST_SHOWN, explain, preemptions_in, tick_of, ticks_of
-from scheduler.history.wait_times import Waits, waits_in
+from scheduler.history.selectors import MAX_SHOWN, explain, preemptions_in, tick_record, tick_records
+from scheduler.history.wait_times import WaitTimes, read_wait_times
 from scheduler.models import KeptTick
 from sessions_app.queue.listing import OWN_LIMITS, PUBLIC_REASONS
 
@@ -39,14 +39,14 @@ def scheduler(request: HttpRequest) -> HttpResponse:
 def tick_list(request: HttpRequest, group_id: int) -> HttpResponse:
     actor = require_global_overseer(request)
     group = access_group(actor, group_id)
-    page = Paginator(ticks_of(group), TICKS_PER_PAGE).get_page(request.GET.get("page"))
+    page = Paginator(tick_records(group), TICKS_PER_PAGE).get_page(request.GET.get("page"))
     rows = [{"tick": tick, "took": took_words(tick), "reasons": reasons_of(tick.reasons)} for tick in page]
     context: dict[str, Any] = {
         "group": group,
         "page": page,
         "rows": rows,
-        "waits": wait_words(waits_in(group, clock.now())),
-        "preemptions": preemptions_in(group)[:MOST_SHOWN],
+        "waits": wait_words(read_wait_times(group, clock.now())),
+        "preemptions": preemptions_in(group)[:MAX_SHOWN],
     }
     if not is_fragment(request):
         context["groups"] = list(visible_resource_groups(actor).order_by("-is_default", "name"))
@@ -57,7 +57,7 @@ def tick_list(request: HttpRequest, group_id: int) -> HttpResponse:
 @login_required
 def tick_page(request: HttpRequest, group_id: int, tick_id: int) -> HttpResponse:
     group = access_group(require_global_overseer(request), group_id)
-    tick = tick_of(group, tick_id)
+    tick = tick_record(group, tick_id)
     seen = replay(tick)
     context: dict[str, Any] = {
         "group": group,
@@ -76,7 +76,7 @@ def took_words(tick: KeptTick) -> dict[str, str]:
     return {name: milliseconds(us) for name, us in parts.items()}
 
 
-def wait_words(waits: Waits) -> dict[str, Any]:
+def wait_words(waits: WaitTimes) -> dict[str, Any]:
     """Return {"started": count} and, if any, "half", "most", "longest" as durations."""
     lengths = {"half": waits.half_s, "most": waits.nine_of_ten_s, "longest": waits.longest_s}
     return {"started": waits.started} | {

@@ -25,8 +25,8 @@ from agents.web.groups import grantee_named, superadmin
 from common.actors import Actor
 from common.db.pagination import ROWS_PER_PAGE
 from common.errors import BerthError
-from scheduler.fairness.standings import Standing, read_standings
-from scheduler.fairness.weights import set_share_weight, weight_words
+from scheduler.fairness.standings import FairShareEntry, read_fair_share_entries
+from scheduler.fairness.weights import format_weight, set_share_weight
 from scheduler.models import LEAST_WEIGHT, MOST_WEIGHT
 
 SMALL = 0.01
@@ -85,7 +85,7 @@ def weights_page(request: HttpRequest, group_id: int) -> HttpResponse:
         else:
             sentence = _("The weight of {who} in “{name}” is {weight} now.")
             messages.success(
-                request, sentence.format(who=name_of(holder), weight=weight_words(weight), name=group.name)
+                request, sentence.format(who=name_of(holder), weight=format_weight(weight), name=group.name)
             )
             return redirect(reverse("resource-group-weights", args=[group_id], query={"level": level.value}))
     return _page(request, actor, group, form, status=422)
@@ -111,7 +111,7 @@ def _page(
     request: HttpRequest, actor: Actor, group: ResourceGroup, form: WeightForm, *, status: int = 200
 ) -> HttpResponse:
     level, text = _level(request), request.GET.get("q", "").strip()
-    standings = read_standings(group, level)
+    standings = read_fair_share_entries(group, level)
     found = [each for each in standings if text.lower() in "/".join((*each.above, each.name)).lower()]
     page = Paginator(found, ROWS_PER_PAGE).get_page(request.GET.get("page"))
     context = {
@@ -135,7 +135,7 @@ def _tab(group: ResourceGroup, level: Level, title: str, active: Level) -> dict[
     return {"label": _(title), "url": address, "is_active": level is active}
 
 
-def _row(standing: Standing) -> dict[str, Any]:
+def _row(standing: FairShareEntry) -> dict[str, Any]:
     """Return the values of a row: shares in percent; the weighted usage is a number, as it may
     exceed 1.
     """
@@ -144,7 +144,7 @@ def _row(standing: Standing) -> dict[str, Any]:
         "above": " / ".join(standing.above),
         "holder": standing.holder_name,
         "level": standing.level.value,
-        "weight": weight_words(standing.weight),
+        "weight": format_weight(standing.weight),
         "target": None if standing.target is None else _percent(standing.target),
         "held": _percent(standing.held),
         "lately": _percent(standing.lately),

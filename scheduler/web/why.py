@@ -9,7 +9,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from common.rest.actor import actor_of
-from scheduler.history.replay import past_wait, stays_of
+from scheduler.history.replay import past_wait, pending_periods
 from sessions_app.core.queue_options import check_start_at, instant_of
 from sessions_app.selectors import Action, access_session
 
@@ -21,7 +21,7 @@ def why_it_waited(request: HttpRequest, session_id: UUID) -> HttpResponse:
     before it, replayed.
     """
     session = access_session(actor_of(request), session_id, Action.VIEW)
-    stays = stays_of(session)
+    stays = pending_periods(session)
     context: dict[str, Any] = {"session": session, "stays": stays[::-1], "typed": request.GET.get("at", "")}
     try:
         at = check_start_at(instant_of(request.GET.get("at", ""), request.GET.get("time_zone", "")))

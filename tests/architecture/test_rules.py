@@ -171,7 +171,7 @@ def test_picture_of_session_states_in_the_documents_is_the_table() -> None:
 
 
 STATEFUL = {
-    "ConcurrencyLimit", "ContextVar", "Counter", "Event", "KeptByGroup", "KeyedPool", "Lock", "UpdateDispatcher",
+    "ConcurrencyLimit", "ContextVar", "Counter", "Event", "GroupCache", "KeyedPool", "Lock", "UpdateDispatcher",
     "OrderedDict", "RLock", "RevocationDispatcher", "ThreadPoolExecutor", "WeakKeyDictionary", "WeakValueDictionary", "defaultdict",
     "deque", "dict", "list", "set",
 }  # fmt: skip

@@ -14,9 +14,9 @@ from django.db.backends.utils import CursorWrapper
 from accounts.models import LimitUse
 from agents.models import AgentDevice, AgentSlot
 from common.values.resources import MILLI
-from scheduler.commit.accelerators import deal_devices
+from scheduler.commit.accelerators import assign_kernel_devices
 from scheduler.engine import KernelPlacement, Plan
-from scheduler.engine.accelerators import Dealt
+from scheduler.engine.accelerators import DeviceAssignment
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation, SessionTransition
 
 PLACED = '{"text": "A machine with room was found."}'
@@ -45,11 +45,11 @@ class Bare:
             session_id: tuple(zip(("domain", "project", "user"), ids, strict=True))
             for session_id, *ids in owners
         }
-        self._dealt: Sequence[Dealt] = ()
+        self._dealt: Sequence[DeviceAssignment] = ()
 
     def deal(self, decided: Plan) -> None:
         """Choose the devices of the commit that follows."""
-        self._dealt = deal_devices(_kernels_of(decided))
+        self._dealt = assign_kernel_devices(_kernels_of(decided))
 
     def commit(self, decided: Plan) -> None:
         with transaction.atomic(), connection.cursor() as cursor:
@@ -108,7 +108,7 @@ def _kernels_of(decided: Plan) -> list[KernelPlacement]:
     return [kernel for placement in decided.placements for kernel in placement.kernels]
 
 
-def _write(cursor: CursorWrapper, decided: Plan, dealt: Sequence[Dealt]) -> None:
+def _write(cursor: CursorWrapper, decided: Plan, dealt: Sequence[DeviceAssignment]) -> None:
     _move(cursor, [placement.session_id for placement in decided.placements])
     _allocate(cursor, _kernels_of(decided), dealt)
 
@@ -133,7 +133,9 @@ def _move(cursor: CursorWrapper, sessions: Sequence[UUID]) -> None:
     )
 
 
-def _allocate(cursor: CursorWrapper, kernels: Sequence[KernelPlacement], dealt: Sequence[Dealt]) -> None:
+def _allocate(
+    cursor: CursorWrapper, kernels: Sequence[KernelPlacement], dealt: Sequence[DeviceAssignment]
+) -> None:
     cursor.execute(
         f"""
         UPDATE {Kernel._meta.db_table} AS kernel SET agent_id = placed.agent_id

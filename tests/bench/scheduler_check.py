@@ -43,7 +43,7 @@ def bench(options: Options) -> list[Row]:
                 f"{CHECK}, {words}, {how}",
                 "ms",
                 partial(ask, resources, keep),
-                partial(ask, resources, snapshot_cache.forget),
+                partial(ask, resources, snapshot_cache.clear_cache),
                 never_above(LIMIT_MS) if ask == questions.processor_ms else None,
             )
             for words, resources in (("starts now", SMALL), (f"behind {WAITING}", LARGE))

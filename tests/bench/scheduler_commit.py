@@ -30,7 +30,7 @@ from portal.ops.services.portal_processes import Portal
 from portal.processes.periodic import PERIODS_S
 from scheduler.commit.plan_commit import commit_plan
 from scheduler.engine import Placement, Plan, plan
-from scheduler.run_state import state_of
+from scheduler.run_state import run_state
 from scheduler.snapshot.reader import read_snapshot
 from scheduler.tick import run_tick
 from scheduler.triggers import request_tick
@@ -115,7 +115,7 @@ class Batches:
     ) -> float:
         """Return sessions per second of committing the next batch; `prepare` is not timed."""
         batch, self._placements = self._placements[:BATCH], self._placements[BATCH:]
-        epoch = state_of(ResourceGroup.objects.get(pk=self._group.pk)).epoch
+        epoch = run_state(ResourceGroup.objects.get(pk=self._group.pk)).epoch
         decided = Plan(self._group.pk, self._group.name, epoch, clock.now(), tuple(batch))
         prepare(decided)
         began_at = time.perf_counter()

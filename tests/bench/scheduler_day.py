@@ -7,7 +7,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from common.values.resources import ResourceSlots
-from scheduler.engine import AgentView, Needs, PendingSession, Planner, Policy, Rules, Snapshot, Tenant
+from scheduler.engine import AgentView, PendingSession, Planner, Policy, Requirements, Rules, Snapshot, Tenant
 from tests.bench.scheduler_engine import ARCHITECTURE, GPU, NOW
 from tests.bench.scheduler_workload import SEED
 
@@ -83,7 +83,7 @@ class _Day:
 
     def _ask(self, user: _User, now: timedelta) -> PendingSession:
         self.made += 1
-        needs = Needs(ARCHITECTURE, (ResourceSlots({GPU: 1000 * user.gpus}),))
+        needs = Requirements(ARCHITECTURE, (ResourceSlots({GPU: 1000 * user.gpus}),))
         identity = UUID(int=self.made)
         return PendingSession(
             identity, NOW + now, needs, (identity,), tenants=("domain:1", "project:1", user.key)

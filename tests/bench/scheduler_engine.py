@@ -10,11 +10,11 @@ from uuid import UUID
 from common.values.resources import CPU, MEM, ResourceSlots
 from scheduler.engine import (
     AgentView,
-    Allowance,
-    Needs,
     PendingSession,
     Planner,
     Policy,
+    Quota,
+    Requirements,
     Rules,
     SlotDevices,
     Snapshot,
@@ -53,7 +53,7 @@ def snapshot_of(workload: Workload, policy: Policy, strategy: Strategy = Strateg
         ),
         pending=tuple(_pending(session, oldest) for session in workload.sessions),
         rules=Rules(strategy, policy, ageing=timedelta(hours=1)),
-        allowances=tuple(Allowance(key, key.partition(":")[0], key, limit, {}) for key in sorted(scopes)),
+        quotas=tuple(Quota(key, key.partition(":")[0], key, limit, {}) for key in sorted(scopes)),
     )
 
 
@@ -62,7 +62,7 @@ def _pending(session: Session, oldest: datetime) -> PendingSession:
     return PendingSession(
         id=UUID(int=session.number),
         enqueued_at=oldest + timedelta(milliseconds=session.number),
-        needs=_needs(session.size, session.containers),
+        requirements=_needs(session.size, session.containers),
         kernel_ids=tuple(UUID(int=first_id + index) for index in range(session.containers)),
         scopes=scopes,
         tenants=scopes,
@@ -70,8 +70,8 @@ def _pending(session: Session, oldest: datetime) -> PendingSession:
 
 
 @cache
-def _needs(size: Size, containers: int) -> Needs:
-    return Needs(ARCHITECTURE, (slots_of(size),) * containers)
+def _needs(size: Size, containers: int) -> Requirements:
+    return Requirements(ARCHITECTURE, (slots_of(size),) * containers)
 
 
 def slots_of(size: Size) -> ResourceSlots:

@@ -14,20 +14,20 @@ from hypothesis import strategies as st
 from common.values.resources import ResourceSlots
 from scheduler.engine import (
     AgentView,
-    Companions,
+    DeviceShare,
     Gang,
-    Host,
-    Needs,
-    OpenDevice,
+    GroupHost,
+    PartlyFreeDevice,
     PendingSession,
+    PlacementGroup,
     PlacementRule,
     Plan,
     Planner,
-    Preemptible,
-    Preemption,
+    PreemptibleAllocation,
+    PreemptionRule,
+    Requirements,
     Rules,
-    Running,
-    Share,
+    RunningAllocation,
     SlotDevices,
     Snapshot,
     Strategy,
@@ -62,9 +62,9 @@ class Held:
         return None if self.until is None else at(self.until)
 
     @property
-    def shares(self) -> tuple[Share, ...]:
+    def shares(self) -> tuple[DeviceShare, ...]:
         is_part = self.devices and self.amount < 1000
-        return (Share("gpu", self.devices[0], self.amount),) if is_part else ()
+        return (DeviceShare("gpu", self.devices[0], self.amount),) if is_part else ()
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,9 @@ class World:
         cores = self.cores[agent_id - 1] if self.cores else CORES
         capacity = ResourceSlots({"cpu": cores * 1000, "gpu": (size or 2) * 1000})
         occupied = self.occupied(agent_id)
-        shared = [OpenDevice(number, 1000 - part) for number, part in occupied.items() if 0 < part < 1000]
+        shared = [
+            PartlyFreeDevice(number, 1000 - part) for number, part in occupied.items() if 0 < part < 1000
+        ]
         devices = SlotDevices("gpu", size, list(occupied.values()).count(0), tuple(shared))
         return AgentView(
             agent_id,
@@ -103,10 +105,12 @@ class World:
             capacity,
             capacity - sum((each.slots for each in here), ResourceSlots()),
             running=tuple(
-                Running(each.slots, each.ends_at, each.shares) for each in here if each.ends_at is not None
+                RunningAllocation(each.slots, each.ends_at, each.shares)
+                for each in here
+                if each.ends_at is not None
             ),
             preemptible=tuple(
-                Preemptible(
+                PreemptibleAllocation(
                     UUID(int=1000 + agent_id * 50 + number), -1, at(-9), each.slots, each.shares, each.ends_at
                 )
                 for number, each in enumerate(here)
@@ -120,14 +124,14 @@ class World:
             table.add(Device(number, number // 2), occupied)
         return table
 
-    def can_give(self, agent: AgentView, needs: Needs) -> bool:
+    def can_give(self, agent: AgentView, needs: Requirements) -> bool:
         """Whether it has room for all kernels."""
         if not needs.total.fits_in(agent.free):
             return False
         table = self.table(agent.id)
         try:
             for slots in needs.kernels if agent.devices else ():
-                table.give(slots["gpu"])
+                table.assign(slots["gpu"])
         except NoSuchDevices:
             return False
         return True
@@ -137,10 +141,10 @@ class World:
         tables = {agent_id: self.table(agent_id) for agent_id, size in enumerate(self.sizes, 1) if size}
         held = list(self.held)
         for placement in decided.placements:
-            lasts = placement.session.lasts
+            lasts = placement.session.max_runtime
             for kernel in placement.kernels:
                 table = tables.get(kernel.agent_id)
-                given = table.give(kernel.slots["gpu"]) if table and kernel.slots["gpu"] else ()
+                given = table.assign(kernel.slots["gpu"]) if table and kernel.slots["gpu"] else ()
                 until = None if lasts is None else minute + int(lasts.total_seconds()) // 60
                 cores = kernel.slots["cpu"] // 1000
                 held.append(Held(kernel.agent_id, kernel.slots["gpu"], given, until, cores))
@@ -169,7 +173,7 @@ def worlds(draw: st.DrawFn, ends: st.SearchStrategy[int | None] = MINUTES) -> Wo
 def sessions(draw: st.DrawFn, number: int, lasts: st.SearchStrategy[int | None] = MINUTES) -> PendingSession:
     amount, cores = draw(AMOUNTS), draw(st.sampled_from([1, 1, 2, 6]))
     count = draw(st.sampled_from([1, 1, 1, 2, 3]))
-    needs = Needs(
+    needs = Requirements(
         "x86_64",
         (ResourceSlots({"cpu": cores * 1000, "gpu": amount}),) * count,
         draw(st.none() | st.none() | st.none() | st.integers(1, 3)),
@@ -180,14 +184,14 @@ def sessions(draw: st.DrawFn, number: int, lasts: st.SearchStrategy[int | None] 
     return PendingSession(
         id=UUID(int=number),
         enqueued_at=NOW - timedelta(minutes=draw(st.sampled_from([1, 20]))),
-        needs=needs,
+        requirements=needs,
         kernel_ids=tuple(UUID(int=number * 100 + index) for index in range(count)),
         priority=draw(st.sampled_from([0, 0, 0, 1])),
-        lasts=None if minutes is None else timedelta(minutes=minutes),
+        max_runtime=None if minutes is None else timedelta(minutes=minutes),
     )
 
 
-PREEMPTION = Preemption(0, timedelta(), timedelta(minutes=1))
+PREEMPTION = PreemptionRule(0, timedelta(), timedelta(minutes=1))
 RULES = st.builds(
     Rules, strategy=st.sampled_from(Strategy), preemption=st.none() | st.none() | st.just(PREEMPTION)
 )
@@ -235,9 +239,9 @@ def test_a_part_waits_only_where_no_device_has_it(world, queue):
     kept = {agent_id for each in decided.reservations for agent_id in each.agent_ids}
     waiting = {each.session_id for each in decided.deferrals}
     for session in queue:
-        if session.id not in waiting or len(session.kernel_ids) > 1 or session.needs.required_agent_id:
+        if session.id not in waiting or len(session.kernel_ids) > 1 or session.requirements.required_agent_id:
             continue
-        [slots] = session.needs.kernels
+        [slots] = session.requirements.kernels
         for agent in after.agents():
             if agent.id in kept or not slots.fits_in(agent.free):
                 continue
@@ -251,16 +255,16 @@ def test_a_part_waits_only_where_no_device_has_it(world, queue):
 @given(worlds(), QUEUES, RULES)
 def test_the_kernels_of_a_gang_lie_as_it_says(world, queue, rules):
     for session, agent_ids in plan(snapshot_of(world, queue, rules), NOW).placements:
-        if session.needs.gang is Gang.ONE_MACHINE:
+        if session.requirements.gang is Gang.ONE_MACHINE:
             assert len(set(agent_ids)) == 1
-        if session.needs.gang is Gang.SPREAD:
+        if session.requirements.gang is Gang.SPREAD:
             assert len(set(agent_ids)) == len(agent_ids)
 
 
 @given(worlds(), sessions(1), st.sampled_from([2, 3, 4]))
 def test_a_gang_on_one_machine_waits_only_where_no_machine_has_devices_for_all_its_parts(world, one, count):
-    needs = replace(one.needs, kernels=one.needs.kernels[:1] * count, gang=Gang.ONE_MACHINE)
-    gang = replace(one, needs=needs, kernel_ids=tuple(UUID(int=number) for number in range(count)))
+    needs = replace(one.requirements, kernels=one.requirements.kernels[:1] * count, gang=Gang.ONE_MACHINE)
+    gang = replace(one, requirements=needs, kernel_ids=tuple(UUID(int=number) for number in range(count)))
     told = snapshot_of(world, [gang])
     decided = plan(told, NOW)
     hosts = [each for each in told.agents if needs.may_run_on(each) and world.can_give(each, needs)]
@@ -277,18 +281,18 @@ def test_a_gang_on_one_machine_waits_only_where_no_machine_has_devices_for_all_i
 )
 def test_rules_of_placement_groups_hold_for_parts_too(world, queue, drawn, hosts, rules):
     grouped = tuple(
-        replace(each, needs=replace(each.needs, companions=Companions("web", rule)))
+        replace(each, requirements=replace(each.requirements, placement_group=PlacementGroup("web", rule)))
         for each, rule in zip(queue, drawn, strict=False)
     )
     told = snapshot_of(world, grouped, rules)
-    told = replace(told, companions={"web": tuple(Host(each, 1) for each in sorted(hosts))})
+    told = replace(told, group_hosts={"web": tuple(GroupHost(each, 1) for each in sorted(hosts))})
     decided = plan(told, NOW)
     world.after(decided, 0)
     for session, agent_ids in decided.placements:
-        assert session.needs.companions is not None
-        if session.needs.companions.rule is PlacementRule.STRICT_SPREAD:
+        assert session.requirements.placement_group is not None
+        if session.requirements.placement_group.rule is PlacementRule.STRICT_SPREAD:
             assert hosts.isdisjoint(agent_ids)
-        if session.needs.companions.rule is PlacementRule.STRICT_PACK:
+        if session.requirements.placement_group.rule is PlacementRule.STRICT_PACK:
             assert not hosts or hosts.issuperset(agent_ids)
         hosts = hosts.union(agent_ids)
 
@@ -300,7 +304,7 @@ def test_what_is_said_of_fragments_is_so(world, queue):
     after = world.after(decided, 0)
     by_id = {session.id: session for session in queue}
     for deferral in decided.deferrals:
-        room, needs = deferral.why.devices, by_id[deferral.session_id].needs
+        room, needs = deferral.explanation.devices, by_id[deferral.session_id].requirements
         hosts = [
             each
             for each in after.agents()
@@ -367,7 +371,7 @@ def test_whoever_leaves_makes_room_for_whom_they_leave(world, queue):
             left = replace(
                 then, held=tuple(each for each in then.held if not any(each is one for one in going))
             )
-            alone = replace(by_id[eviction.session_id], promised=None)
+            alone = replace(by_id[eviction.session_id], preemption_claim=None)
             agent = next(each for each in left.agents() if each.id == eviction.agent_id)
             only = replace(told, agents=(replace(agent, running=(), preemptible=()),), pending=(alone,))
             return bool(plan(replace(only, rules=Rules()), NOW).placements)

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.engine.index import bin_index as index_bin_index
-from scheduler.engine.index.bin_index import CORES_OF_BUCKET, MEMORY, EmptiestFirst, Grid
+from scheduler.engine.index.bin_index import CORES_OF_BUCKET, MEMORY, BinIndex, EmptiestFirstIndex
 from scheduler.engine.index.resource_vector import Layout
-from scheduler.engine.index.round_robin_index import Rounds
+from scheduler.engine.index.round_robin_index import RoundRobinIndex
 
 LAYOUT = Layout(("cpu", "mem", "cuda"))
 AGENTS = 4
@@ -24,7 +24,7 @@ def packed(amounts: tuple[int, int, int], ordinal: int = 0) -> int:
     return LAYOUT.pack_room({"cpu": cores * 1000, "mem": memory, "cuda": devices * 1000}, ordinal)
 
 
-def follow(grid: Grid, free: list[int], told: list[tuple[int, int, int] | int]) -> list[int | None]:
+def follow(grid: BinIndex, free: list[int], told: list[tuple[int, int, int] | int]) -> list[int | None]:
     """Who is taken for each request."""
     found: list[int | None] = []
     placed: list[tuple[int, int]] = []
@@ -40,10 +40,10 @@ def follow(grid: Grid, free: list[int], told: list[tuple[int, int, int] | int]) 
     return found
 
 
-@pytest.mark.parametrize("kind", [Grid, EmptiestFirst, Rounds])
+@pytest.mark.parametrize("kind", [BinIndex, EmptiestFirstIndex, RoundRobinIndex])
 @given(has=agents, told=steps)
 def test_who_is_left_out_is_missed_by_nobody(
-    kind: type[Grid], has: list[tuple[int, int, int]], told: list[tuple[int, int, int] | int]
+    kind: type[BinIndex], has: list[tuple[int, int, int]], told: list[tuple[int, int, int] | int]
 ) -> None:
     free = [packed(each, ordinal) for ordinal, each in enumerate(has)]
     grid = kind(free, LAYOUT, "cuda")
@@ -56,20 +56,20 @@ def test_who_is_left_out_is_missed_by_nobody(
 
 def test_they_are_in_no_cell_until_they_have_more_again() -> None:
     free = [packed((4, 6, 0))]
-    grid = Grid(free, LAYOUT, None)
+    grid = BinIndex(free, LAYOUT, None)
     grid.fill(free)
     left = free[:]
     twin = grid.copy(left, packed((0, 2, 0)) & MEMORY)
     assert twin.take(twin.query(packed((1, 5, 0)))) == 0
-    assert not twin._cells
+    assert not twin._bins
     twin.set_free(0, packed((3, 1, 0)))
-    assert not twin._cells
+    assert not twin._bins
     twin.set_free(0, packed((3, 3, 0)))
     assert twin.take(twin.query(packed((3, 3, 0)))) == 0
 
 
 def test_the_numbers_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_bin_index, "MOST_NUMBERS", 2)
-    numbers = index_bin_index._Numbers(None)
+    monkeypatch.setattr(index_bin_index, "MAX_CACHED_NUMBERS", 2)
+    numbers = index_bin_index._BinNumbers(None)
     assert [numbers[CORES_OF_BUCKET * number] for number in (0, 1, 2, 3, 1)] == [0, 1, 2, 3, 1]
     assert len(numbers) <= 2

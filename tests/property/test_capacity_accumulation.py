@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 
 from common.values.resources import ResourceSlots
 from scheduler.engine import (
+    Accumulation,
     AgentView,
-    Allowance,
-    Gathering,
-    Needs,
     PendingSession,
     Planner,
+    Quota,
+    Requirements,
     Rules,
-    Running,
+    RunningAllocation,
     Snapshot,
 )
-from scheduler.engine.capacity.gathering import MOST_AT_FIRST
-from scheduler.snapshot.start_time_model import LEAST_SEEN, Lengths
+from scheduler.engine.capacity.gathering import MAX_FIRST_DURATION
+from scheduler.snapshot.start_time_model import MIN_SAMPLES, RunLengths
 
 pytestmark = pytest.mark.walk
 
@@ -67,9 +67,9 @@ class Play:
         self._waiting: list[PendingSession] = []
         self._number = 1
         self._planner = Planner()
-        self._seen = Lengths({KIND: [minutes * 60.0 for minutes in turning.seen]})
-        self._gathered: dict[UUID, Gathering] = {}  # as the last plan said
-        self.chosen: list[Gathering] = []
+        self._seen = RunLengths({KIND: [minutes * 60.0 for minutes in turning.seen]})
+        self._gathered: dict[UUID, Accumulation] = {}  # as the last plan said
+        self.chosen: list[Accumulation] = []
         self.placed: int | None = None
 
     def until(self, minutes: int) -> "Play":
@@ -87,17 +87,17 @@ class Play:
 
     def _tick(self, minute: int) -> None:
         agents = tuple(self._agent(number, minute) for number in range(1, len(self._turning.endless) + 1))
-        told = tuple(replace(each, gathered=self._gathered.get(each.id)) for each in self._waiting)
+        told = tuple(replace(each, accumulation=self._gathered.get(each.id)) for each in self._waiting)
         rules = Rules(patience=timedelta(minutes=PATIENCE))
         decided = self._planner.plan(Snapshot(1, "lab", 0, agents, told, rules), at(minute))
-        self._gathered = {each.session_id: each for each in decided.gathered}
-        of_large = [each for each in decided.gathered if each.session_id == self._large.id]
+        self._gathered = {each.session_id: each for each in decided.accumulations}
+        of_large = [each for each in decided.accumulations if each.session_id == self._large.id]
         self.chosen += [each for each in of_large if each not in self.chosen[-1:]]
         placed = {each.session_id: each for each in decided.placements}
         for session in self._waiting:
             for agent_id in placed[session.id].agent_ids if session.id in placed else ():
                 length = self._turning.lengths[session.id.int % len(self._turning.lengths)]
-                self._lives.append(Life(agent_id, session.needs.kernels[0], minute, minute + length))
+                self._lives.append(Life(agent_id, session.requirements.kernels[0], minute, minute + length))
         self.placed = minute if self._large.id in placed else None
         self._waiting = [each for each in self._waiting if each.id not in placed]
 
@@ -110,16 +110,16 @@ class Play:
             capacity,
             capacity - sum((each.slots for each in here), ResourceSlots()),
             is_schedulable=not any(who == number and when <= minute for who, when in self._turning.lost_at),
-            expected=tuple(Running(each.slots, self._expected(each, minute)) for each in here),
+            expected_ends=tuple(RunningAllocation(each.slots, self._expected(each, minute)) for each in here),
         )
 
     def _expected(self, life: Life, minute: int) -> datetime:
         ran_s = (minute - life.began) * 60
-        return at(minute) + timedelta(seconds=self._seen.expected_left_s(KIND, ran_s))
+        return at(minute) + timedelta(seconds=self._seen.expected_remaining_s(KIND, ran_s))
 
     def _session(self, number: int, slots: ResourceSlots, minute: int, kernels: int = 1) -> PendingSession:
         ids = tuple(UUID(int=number * 100 + index) for index in range(kernels))
-        return PendingSession(UUID(int=number), at(minute), Needs("x", (slots,) * kernels), ids)
+        return PendingSession(UUID(int=number), at(minute), Requirements("x", (slots,) * kernels), ids)
 
 
 def at(minute: int) -> datetime:
@@ -142,13 +142,13 @@ def turnings(draw: st.DrawFn, good: int = 1) -> Turning:
         endless,
         tuple(draw(st.lists(st.integers(1, LONGEST), min_size=1, max_size=5))),
         tuple(draw(st.lists(lost, max_size=2))) if with_endless else (),
-        tuple(draw(st.just([]) | st.lists(st.integers(1, LONGEST), min_size=LEAST_SEEN, max_size=9))),
+        tuple(draw(st.just([]) | st.lists(st.integers(1, LONGEST), min_size=MIN_SAMPLES, max_size=9))),
     )
 
 
 @given(turnings())
 @example(OF_THE_ISSUE)
-@example(replace(OF_THE_ISSUE, seen=(2,) * LEAST_SEEN))
+@example(replace(OF_THE_ISSUE, seen=(2,) * MIN_SAMPLES))
 @example(Turning((0, None), (LONGEST,)))
 def test_where_everything_ends_on_one_machine_a_session_of_a_whole_machine_starts(turning: Turning) -> None:
     play = Play(turning).until(COMES + BOUND)
@@ -184,23 +184,30 @@ def test_where_something_never_ends_everywhere_the_estimate_grows_with_what_it_w
 def test_the_first_choice_holds_for_minutes_where_what_runs_has_run_for_weeks() -> None:
     weeks = 30 * 24 * 60
     [first] = Play(Turning((weeks, weeks + 9), (2,))).until(COMES + PATIENCE + 1).chosen
-    assert first.until - first.since == MOST_AT_FIRST
+    assert first.until - first.since == MAX_FIRST_DURATION
 
 
 def test_a_choice_goes_on_where_a_limit_or_the_loss_of_its_machine_came_between() -> None:
-    choice = Gathering(UUID(int=1), (1,), NOW - timedelta(minutes=40), NOW)
-    session = PendingSession(UUID(int=1), NOW - timedelta(days=1), Needs("x", (WHOLE,)), (UUID(int=1),))
-    session = replace(session, scopes=("p",), gathered=choice)
+    choice = Accumulation(UUID(int=1), (1,), NOW - timedelta(minutes=40), NOW)
+    session = PendingSession(
+        UUID(int=1), NOW - timedelta(days=1), Requirements("x", (WHOLE,)), (UUID(int=1),)
+    )
+    session = replace(session, scopes=("p",), accumulation=choice)
     used = tuple(
         AgentView(
-            number, "x", WHOLE, WHOLE - LITTLE, is_schedulable=number != 1, expected=(Running(LITTLE, NOW),)
+            number,
+            "x",
+            WHOLE,
+            WHOLE - LITTLE,
+            is_schedulable=number != 1,
+            expected_ends=(RunningAllocation(LITTLE, NOW),),
         )
         for number in (1, 2)
     )
 
-    def chosen_within(cores: int) -> tuple[Gathering, ...]:
-        limit = Allowance("p", "project", "vision", {"cpu": cores}, {})
-        return Planner().plan(Snapshot(1, "lab", 0, used, (session,), allowances=(limit,)), NOW).gathered
+    def chosen_within(cores: int) -> tuple[Accumulation, ...]:
+        limit = Quota("p", "project", "vision", {"cpu": cores}, {})
+        return Planner().plan(Snapshot(1, "lab", 0, used, (session,), quotas=(limit,)), NOW).accumulations
 
     assert chosen_within(CORES - 1) == (choice,)
-    assert chosen_within(CORES) == (Gathering(session.id, (2,), NOW, NOW + timedelta(minutes=40)),)
+    assert chosen_within(CORES) == (Accumulation(session.id, (2,), NOW, NOW + timedelta(minutes=40)),)

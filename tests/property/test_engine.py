@@ -12,28 +12,28 @@ from hypothesis import strategies as st
 from common.values.resources import ResourceSlots
 from scheduler.engine import (
     AgentView,
-    Allowance,
-    Companions,
     Explanation,
     Gang,
-    Host,
-    Needs,
+    GroupHost,
     PendingSession,
+    PlacementGroup,
     PlacementRule,
     Planner,
     Policy,
-    Preemptible,
-    Preemption,
-    Promise,
+    PreemptibleAllocation,
+    PreemptionClaim,
+    PreemptionRule,
+    Quota,
     ReasonCode,
+    Requirements,
+    ReservationWindow,
     Rules,
-    Running,
+    RunningAllocation,
     Snapshot,
     Strategy,
-    Window,
     plan,
 )
-from scheduler.engine.values import LENGTH_OF_UNKNOWN
+from scheduler.engine.values import ASSUMED_RUNTIME
 
 pytestmark = pytest.mark.walk
 
@@ -48,18 +48,20 @@ def amounts(largest: int) -> st.SearchStrategy[ResourceSlots]:
     return st.dictionaries(names, st.integers(0, largest)).map(ResourceSlots)
 
 
-COMPANIONS = st.builds(Companions, st.sampled_from(["web", "db"]), st.sampled_from(PlacementRule))
+COMPANIONS = st.builds(PlacementGroup, st.sampled_from(["web", "db"]), st.sampled_from(PlacementRule))
 HOSTS = st.dictionaries(
     st.sampled_from(["web", "db"]),
     st.lists(
-        st.builds(Host, st.integers(1, 8), st.integers(1, 2)),
+        st.builds(GroupHost, st.integers(1, 8), st.integers(1, 2)),
         max_size=3,
         unique_by=lambda host: host.agent_id,
     ).map(tuple),
 )
 ENDS = st.integers(0, 3).map(lambda seconds: NOW + timedelta(seconds=seconds))
 PROMISES = st.builds(
-    Promise, st.integers(1, 8), st.integers(-1, 3).map(lambda seconds: NOW + timedelta(seconds=seconds))
+    PreemptionClaim,
+    st.integers(1, 8),
+    st.integers(-1, 3).map(lambda seconds: NOW + timedelta(seconds=seconds)),
 )
 
 
@@ -69,25 +71,25 @@ def agents(draw: st.DrawFn, agent_id: int) -> AgentView:
     free = ResourceSlots({name: draw(st.integers(0, amount)) for name, amount in capacity.items()})
     occupied = capacity - free
     preemptible = draw(victims(agent_id, occupied))
-    running = [Running(each.slots, each.ends_at) for each in preemptible if each.ends_at]
+    running = [RunningAllocation(each.slots, each.ends_at) for each in preemptible if each.ends_at]
     others = occupied - sum((each.slots for each in preemptible), ResourceSlots())
     is_known, expected = draw(st.booleans()), ()
     if others and is_known:
-        running.append(Running(others, draw(ENDS), is_leaving=draw(st.integers(0, 3)) == 0))
+        running.append(RunningAllocation(others, draw(ENDS), is_being_preempted=draw(st.integers(0, 3)) == 0))
     elif others:
-        expected = (Running(others, draw(ENDS)),)
+        expected = (RunningAllocation(others, draw(ENDS)),)
     is_schedulable = draw(st.integers(0, 4)) > 0
     view = AgentView(
         agent_id, draw(ARCHITECTURES), capacity, free, is_schedulable, tuple(running), preemptible
     )
-    real = draw(st.none() | st.none() | part_of(capacity))
+    real_capacity = draw(st.none() | st.none() | part_of(capacity))
     return replace(
         view,
         window=draw(WINDOWS),
         next_window=draw(NEXT_WINDOWS),
-        real=real,
+        real_capacity=real_capacity,
         device_model=draw(MODELS),
-        expected=expected,
+        expected_ends=expected,
     )
 
 
@@ -97,23 +99,29 @@ def part_of(draw: st.DrawFn, whole: ResourceSlots) -> ResourceSlots:
 
 
 @st.composite
-def victims(draw: st.DrawFn, agent_id: int, occupied: ResourceSlots) -> tuple[Preemptible, ...]:
+def victims(draw: st.DrawFn, agent_id: int, occupied: ResourceSlots) -> tuple[PreemptibleAllocation, ...]:
     """Of some of what is occupied."""
-    found: list[Preemptible] = []
+    found: list[PreemptibleAllocation] = []
     for number in range(draw(st.integers(0, 3))):
         slots = ResourceSlots({name: draw(st.integers(0, amount)) for name, amount in occupied.items()})
         occupied -= slots
         since = NOW - timedelta(seconds=draw(st.integers(0, 3)))
         session_id = UUID(int=agent_id * 1000 + number)
         ends_at = draw(st.none() | ENDS)
-        found.append(Preemptible(session_id, draw(st.integers(-2, 1)), since, slots, ends_at=ends_at))
+        found.append(
+            PreemptibleAllocation(session_id, draw(st.integers(-2, 1)), since, slots, ends_at=ends_at)
+        )
     return tuple(found)
 
 
-def windows(*reservation_ids: int, starts_s: st.SearchStrategy[int]) -> st.SearchStrategy[Window | None]:
+def windows(
+    *reservation_ids: int, starts_s: st.SearchStrategy[int]
+) -> st.SearchStrategy[ReservationWindow | None]:
     """Mostly none."""
     starts = starts_s.map(lambda seconds: NOW + timedelta(seconds=seconds))
-    window = st.builds(Window, st.sampled_from(reservation_ids), starts, st.just(NOW + timedelta(seconds=9)))
+    window = st.builds(
+        ReservationWindow, st.sampled_from(reservation_ids), starts, st.just(NOW + timedelta(seconds=9))
+    )
     return st.none() | st.none() | window
 
 
@@ -128,7 +136,7 @@ def sessions(draw: st.DrawFn, number: int) -> PendingSession:
     return PendingSession(
         id=UUID(int=number),
         enqueued_at=NOW - timedelta(seconds=draw(st.integers(0, 3))),
-        needs=Needs(
+        requirements=Requirements(
             draw(ARCHITECTURES),
             tuple(kernels),
             draw(st.none() | st.none() | st.integers(1, 8)),
@@ -136,14 +144,14 @@ def sessions(draw: st.DrawFn, number: int) -> PendingSession:
             may_run_elsewhere=draw(st.booleans()),
             device_model=draw(st.sampled_from(["", "", "", "A", "B"])),
             gang=draw(st.sampled_from(Gang)),
-            companions=draw(st.none() | st.none() | COMPANIONS),
+            placement_group=draw(st.none() | st.none() | COMPANIONS),
         ),
         kernel_ids=tuple(UUID(int=number * 100 + index) for index in range(len(kernels))),
         priority=draw(st.integers(0, 1)),
         scopes=tenants,
         tenants=tenants,
-        lasts=draw(st.none() | st.integers(0, 3).map(lambda seconds: timedelta(seconds=seconds))),
-        promised=draw(st.none() | st.none() | st.none() | PROMISES),
+        max_runtime=draw(st.none() | st.integers(0, 3).map(lambda seconds: timedelta(seconds=seconds))),
+        preemption_claim=draw(st.none() | st.none() | st.none() | PROMISES),
         head_rank=draw(st.sampled_from([0, 0, number])),
     )
 
@@ -156,7 +164,7 @@ RULES = st.builds(
     patience=st.sampled_from([timedelta(), timedelta(seconds=2), timedelta(hours=1)]),
     preemption=st.none()
     | st.builds(
-        Preemption,
+        PreemptionRule,
         st.integers(-1, 1),
         st.sampled_from([timedelta(), timedelta(seconds=2)]),
         st.just(timedelta(seconds=1)),
@@ -174,13 +182,13 @@ def snapshots(draw: st.DrawFn, rules: st.SearchStrategy[Rules] = RULES) -> Snaps
         pending=tuple(draw(sessions(number)) for number in range(1, draw(st.integers(0, 8)) + 1)),
         rules=draw(rules),
         last_agent_id=draw(st.integers(0, 8)),
-        companions=draw(st.just({}) | HOSTS),
+        group_hosts=draw(st.just({}) | HOSTS),
     )
 
 
-def allowance(key: str) -> st.SearchStrategy[Allowance]:
+def allowance(key: str) -> st.SearchStrategy[Quota]:
     return st.builds(
-        Allowance, st.just(key), st.just("user"), st.just(key), amounts(9), amounts(4), st.booleans()
+        Quota, st.just(key), st.just("user"), st.just(key), amounts(9), amounts(4), st.booleans()
     )
 
 
@@ -194,7 +202,7 @@ FIFO = st.builds(Rules, strategy=st.sampled_from(Strategy), patience=st.just(tim
 def held_by_agent(snapshot: Snapshot) -> dict[int, ResourceSlots]:
     held = dict.fromkeys((agent.id for agent in snapshot.agents), ResourceSlots())
     for placement in plan(snapshot, NOW).placements:
-        for agent_id, slots in zip(placement.agent_ids, placement.session.needs.kernels, strict=True):
+        for agent_id, slots in zip(placement.agent_ids, placement.session.requirements.kernels, strict=True):
             held[agent_id] += slots
     return held
 
@@ -215,8 +223,10 @@ def test_no_container_gets_more_than_its_machine_has_whatever_that_promises(snap
 
 @given(snapshots())
 def test_agents_that_promise_what_they_have_are_as_those_that_promise_no_more(snapshot):
-    plain = replace(snapshot, agents=tuple(replace(each, real=None) for each in snapshot.agents))
-    equal = replace(snapshot, agents=tuple(replace(each, real=each.capacity) for each in snapshot.agents))
+    plain = replace(snapshot, agents=tuple(replace(each, real_capacity=None) for each in snapshot.agents))
+    equal = replace(
+        snapshot, agents=tuple(replace(each, real_capacity=each.capacity) for each in snapshot.agents)
+    )
     assert plan(plain, NOW) == plan(equal, NOW)
 
 
@@ -230,7 +240,7 @@ def test_the_plan_depends_on_the_snapshot_alone_not_on_the_order_of_its_rows(sna
         tuple(random.sample(snapshot.pending, len(snapshot.pending))),
         snapshot.rules,
         last_agent_id=snapshot.last_agent_id,
-        companions=snapshot.companions,
+        group_hosts=snapshot.group_hosts,
     )
     assert plan(snapshot, NOW) == plan(shuffled, NOW)
 
@@ -239,25 +249,25 @@ def test_the_plan_depends_on_the_snapshot_alone_not_on_the_order_of_its_rows(sna
 def ticks(draw: st.DrawFn) -> list[Snapshot]:
     """Snapshots of one group, one after the other; of each, some agents, sessions and limits are in the next too."""
     first = draw(snapshots())
-    told = [replace(first, allowances=draw(ALLOWANCES))]
+    told = [replace(first, quotas=draw(ALLOWANCES))]
     for _ in range(draw(st.integers(1, 4))):
         last = told[-1]
         agents_now = tuple(draw(st.just(agent) | changes(agent)) for agent in last.agents)
         new = tuple(draw(sessions(number)) for number in range(50, draw(st.integers(50, 53))))
         pending = tuple(each for each in last.pending if draw(st.booleans()) and each.id.int < 50) + new
         rules = draw(st.just(last.rules) | st.just(last.rules) | RULES)
-        allowances = draw(st.just(last.allowances) | ALLOWANCES)
+        allowances = draw(st.just(last.quotas) | ALLOWANCES)
         last_agent_id = draw(st.integers(0, 8))
-        companions = draw(st.just(last.companions) | HOSTS)
+        placement_group = draw(st.just(last.group_hosts) | HOSTS)
         told.append(
             replace(
                 last,
                 agents=agents_now,
                 pending=pending,
                 rules=rules,
-                allowances=allowances,
+                quotas=allowances,
                 last_agent_id=last_agent_id,
-                companions=companions,
+                group_hosts=placement_group,
             )
         )
     return told
@@ -286,7 +296,7 @@ def test_a_placement_covers_every_kernel_once_on_agents_that_may_host_it(snapsho
         assert len(agent_ids) == len(session.kernel_ids)
         for agent_id in agent_ids:
             assert agent_by_id[agent_id].is_schedulable
-            assert session.needs.may_run_on(agent_by_id[agent_id])
+            assert session.requirements.may_run_on(agent_by_id[agent_id])
 
 
 @given(snapshots())
@@ -303,19 +313,19 @@ def test_who_is_placed_may_use_the_agent_and_ends_before_others_may(snapshot):
     agent_by_id = {agent.id: agent for agent in snapshot.agents}
     for session, agent_ids in plan(snapshot, NOW).placements:
         for agent in map(agent_by_id.get, agent_ids):
-            assert agent.window is None or agent.window.reservation_id in session.needs.reservations
-            ends_at = NOW + (LENGTH_OF_UNKNOWN if session.lasts is None else session.lasts)
+            assert agent.window is None or agent.window.reservation_id in session.requirements.reservations
+            ends_at = NOW + (ASSUMED_RUNTIME if session.max_runtime is None else session.max_runtime)
             assert agent.next_window is None or ends_at <= agent.next_window.starts_at
 
 
 @given(snapshots())
 def test_a_preferred_agent_changes_where_the_first_runs_and_not_whether(snapshot):
     for session in snapshot.pending:
-        one = replace(session, promised=None)
-        free = replace(one, needs=replace(one.needs, designated_agent_id=None))
-        preferring = replace(one, needs=replace(one.needs, may_run_elsewhere=True))
+        one = replace(session, preemption_claim=None)
+        free = replace(one, requirements=replace(one.requirements, designated_agent_id=None))
+        preferring = replace(one, requirements=replace(one.requirements, may_run_elsewhere=True))
         decided, without = (plan(replace(snapshot, pending=(each,)), NOW) for each in (preferring, free))
-        if len(session.needs.kernels) == 1:
+        if len(session.requirements.kernels) == 1:
             assert bool(decided.placements) == bool(without.placements)
             assert [each.reason for each in decided.deferrals] == [each.reason for each in without.deferrals]
 
@@ -326,17 +336,17 @@ def test_of_equal_needs_the_older_never_waits_while_the_younger_runs(snapshot):
     line = sorted(snapshot.pending, key=lambda each: (-each.priority, each.enqueued_at, each.id))
     blocked = set()
     for session in line:
-        needs = session.needs
+        needs = session.requirements
         kind = (
             needs.architecture,
             needs.device_model,
             needs.designated_agent_id,
             needs.reservations,
             needs.gang,
-            needs.companions,
-            session.lasts,
+            needs.placement_group,
+            session.max_runtime,
         )
-        shape = (*kind, frozenset(Counter(session.needs.kernels).items()))
+        shape = (*kind, frozenset(Counter(session.requirements.kernels).items()))
         assert shape not in blocked or session.id in deferred
         if session.id in deferred:
             blocked.add(shape)
@@ -349,9 +359,9 @@ def test_a_single_container_waits_only_if_no_agent_has_room_for_it_or_the_room_i
     for session in snapshot.pending:
         if session.id in reasons and len(session.kernel_ids) == 1:
             hosts = [each for each in snapshot.agents if each.is_schedulable]
-            hosts = [each for each in hosts if session.needs.may_run_on(each)]
-            slots = session.needs.kernels[0]
-            ends_at = NOW + (LENGTH_OF_UNKNOWN if session.lasts is None else session.lasts)
+            hosts = [each for each in hosts if session.requirements.may_run_on(each)]
+            slots = session.requirements.kernels[0]
+            ends_at = NOW + (ASSUMED_RUNTIME if session.max_runtime is None else session.max_runtime)
             is_open = {
                 each.id: not each.next_window or ends_at <= each.next_window.starts_at for each in hosts
             }
@@ -359,7 +369,7 @@ def test_a_single_container_waits_only_if_no_agent_has_room_for_it_or_the_room_i
             room = {each.id for each in large if slots.fits_in(each.free - held[each.id])}
             has_room = any(is_open[agent_id] for agent_id in room)
             assert has_room or reasons[session.id] not in FOR_KEPT_ROOM
-            ruled = [ReasonCode.PLACEMENT_RULE] if session.needs.companions else []
+            ruled = [ReasonCode.PLACEMENT_RULE] if session.requirements.placement_group else []
             assert not has_room or reasons[session.id] in (*FOR_KEPT_ROOM, *ruled, ReasonCode.MAKING_ROOM)
             if room and not has_room:
                 assert reasons[session.id] in (ReasonCode.RESERVATION, ReasonCode.MAKING_ROOM)
@@ -367,16 +377,16 @@ def test_a_single_container_waits_only_if_no_agent_has_room_for_it_or_the_room_i
 
 @given(snapshots(), ALLOWANCES)
 def test_who_waits_for_priority_alone_starts_with_one_above_all(snapshot, allowances):
-    snapshot = replace(snapshot, allowances=allowances)
+    snapshot = replace(snapshot, quotas=allowances)
     decided = plan(snapshot, NOW)
     held, taken = held_by_agent(snapshot), dict.fromkeys(("ann", "a1"), ResourceSlots())
     for session in (placement.session for placement in decided.placements):
         for key in taken.keys() & set(session.scopes):
-            taken[key] += session.needs.total
+            taken[key] += session.requirements.total
     after = replace(
         snapshot,
         agents=tuple(replace(each, free=each.free - held[each.id]) for each in snapshot.agents),
-        allowances=tuple(replace(each, held=each.held + taken[each.key]) for each in allowances),
+        quotas=tuple(replace(each, allocated=each.allocated + taken[each.key]) for each in allowances),
     )
     reasons = {each.session_id: each.reason for each in decided.deferrals}
     waiting = [session for session in snapshot.pending if session.id in reasons]
@@ -400,25 +410,25 @@ def test_room_is_kept_only_for_who_waits_and_of_an_agent_once(snapshot):
 def test_the_numbers_of_a_deferral_prove_its_reason(snapshot):
     for deferral in plan(snapshot, NOW).deferrals:
         check = PROOF_BY_REASON[deferral.reason]
-        assert check(deferral.why), deferral
+        assert check(deferral.explanation), deferral
 
 
 @given(snapshots())
 def test_the_kernels_of_a_gang_lie_as_it_says(snapshot):
     for session, agent_ids in plan(snapshot, NOW).placements:
-        if session.needs.gang is Gang.ONE_MACHINE:
+        if session.requirements.gang is Gang.ONE_MACHINE:
             assert len(set(agent_ids)) == 1
-        if session.needs.gang is Gang.SPREAD:
+        if session.requirements.gang is Gang.SPREAD:
             assert len(set(agent_ids)) == len(agent_ids)
 
 
 @given(snapshots())
 def test_strict_rules_of_placement_groups_hold_whatever_else_is_placed(snapshot):
-    hosts = {key: {each.agent_id for each in found} for key, found in snapshot.companions.items()}
+    hosts = {key: {each.agent_id for each in found} for key, found in snapshot.group_hosts.items()}
     for session, agent_ids in plan(snapshot, NOW).placements:
-        if session.needs.companions is None:
+        if session.requirements.placement_group is None:
             continue
-        key, rule = session.needs.companions
+        key, rule = session.requirements.placement_group
         of_group = hosts.setdefault(key, set())
         if rule is PlacementRule.STRICT_SPREAD:
             assert of_group.isdisjoint(agent_ids)
@@ -430,30 +440,35 @@ def test_strict_rules_of_placement_groups_hold_whatever_else_is_placed(snapshot)
 @given(snapshots())
 def test_a_rule_that_is_not_strict_changes_where_one_runs_and_not_whether(snapshot):
     for session in snapshot.pending:
-        companions = session.needs.companions
-        one = replace(session, promised=None)
-        plain = replace(one, needs=replace(one.needs, companions=None))
+        placement_group = session.requirements.placement_group
+        one = replace(session, preemption_claim=None)
+        plain = replace(one, requirements=replace(one.requirements, placement_group=None))
         decided, without = (plan(replace(snapshot, pending=(each,)), NOW) for each in (one, plain))
-        if companions and not companions.rule.is_strict and len(session.kernel_ids) == 1:
+        if placement_group and not placement_group.rule.is_strict and len(session.kernel_ids) == 1:
             assert bool(decided.placements) == bool(without.placements)
 
 
 def cannot_ever(why: Explanation) -> bool:
     too_few = why.gang is Gang.SPREAD and why.agents_with_room < why.kernel_count
-    return too_few or not why.asked.fits_in(why.group) or not why.asked_by_kernel.fits_in(why.best_agent)
+    return (
+        too_few
+        or not why.requested.fits_in(why.group_total)
+        or not why.requested_by_kernel.fits_in(why.best_agent)
+    )
 
 
 PROOF_BY_REASON = {
-    ReasonCode.NO_AGENTS: lambda each: each.group == ResourceSlots(),
-    ReasonCode.AGENT_UNAVAILABLE: lambda each: each.group == ResourceSlots(),
+    ReasonCode.NO_AGENTS: lambda each: each.group_total == ResourceSlots(),
+    ReasonCode.AGENT_UNAVAILABLE: lambda each: each.group_total == ResourceSlots(),
     ReasonCode.NEVER_FITS: cannot_ever,
-    ReasonCode.NO_CAPACITY: lambda each: not each.asked.fits_in(each.group),
+    ReasonCode.NO_CAPACITY: lambda each: not each.requested.fits_in(each.group_total),
     ReasonCode.FRAGMENTED: lambda each: (
-        each.asked.fits_in(each.group) and (each.kernel_count > 1 or not each.asked.fits_in(each.best_agent))
+        each.requested.fits_in(each.group_total)
+        and (each.kernel_count > 1 or not each.requested.fits_in(each.best_agent))
     ),
-    ReasonCode.KEPT_FREE: lambda each: each.asked.fits_in(each.group),
-    ReasonCode.PRIORITY: lambda each: each.asked.fits_in(each.group) and each.ahead > 0,
+    ReasonCode.KEPT_FREE: lambda each: each.requested.fits_in(each.group_total),
+    ReasonCode.PRIORITY: lambda each: each.requested.fits_in(each.group_total) and each.ahead > 0,
     ReasonCode.MAKING_ROOM: lambda each: each.until is not None,
-    ReasonCode.PLACEMENT_RULE: lambda each: each.companions.rule.is_strict,
+    ReasonCode.PLACEMENT_RULE: lambda each: each.placement_group.rule.is_strict,
     ReasonCode.RESERVATION: lambda each: each.reserved.agents > 0 and each.reserved.until > NOW,
 }

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.values.resources import ResourceSlots
-from scheduler.engine import AgentView, Needs, PendingSession, Policy, Rules, Snapshot, Tenant, plan
-from scheduler.engine.policy.fair_share import PAST_COUNTS
+from scheduler.engine import AgentView, PendingSession, Policy, Requirements, Rules, Snapshot, Tenant, plan
+from scheduler.engine.policy.fair_share import PAST_WEIGHT
 from tests.bench.scheduler_day import gpu_hours_of_a_day
 from tests.bench.scheduler_workload import jain
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
-ONE = Needs("x86_64", (ResourceSlots({"cpu": 1}),))
+ONE = Requirements("x86_64", (ResourceSlots({"cpu": 1}),))
 CORES = 100
 PEOPLE = ("ann", "bea", "cem", "dov")
 # Of each a domain and a project, so that there are some in the same and some in others.
@@ -77,8 +77,8 @@ def test_nobody_gets_anything_while_somebody_beside_has_less_for_the_weight(
 
     def share(path: tuple[str, ...], amount: int) -> float:
         tenant = known.get(path[-1], Tenant())
-        held = tenant.held["cpu"] + amount
-        return (held / CORES + PAST_COUNTS * tenant.lately) / tenant.weight
+        held = tenant.allocated["cpu"] + amount
+        return (held / CORES + PAST_WEIGHT * tenant.past_share) / tenant.weight
 
     paths = {(*HOMES[person], person)[:length] for person in PEOPLE for length in (1, 2, 3)}
     for path in paths:
@@ -113,8 +113,8 @@ def test_over_a_day_everybody_has_as_much_as_the_weight_says(weights: dict[int, 
 
 
 def test_who_held_much_waits_until_the_others_had_as_much() -> None:
-    known = {"ann": Tenant(lately=0.5)}
+    known = {"ann": Tenant(past_share=0.5)}
     got = placed(group(20, crowd(("ann", "bea")), known))
     assert (got["d", "p", "ann"], got["d", "p", "bea"]) == (0, 20)
-    forgotten = {"ann": Tenant(lately=0.5 * 0.5 ** (timedelta(days=70) / timedelta(days=7)))}
+    forgotten = {"ann": Tenant(past_share=0.5 * 0.5 ** (timedelta(days=70) / timedelta(days=7)))}
     assert placed(group(20, crowd(("ann", "bea")), forgotten))["d", "p", "ann"] == 10

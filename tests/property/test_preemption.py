@@ -10,21 +10,21 @@ from hypothesis import strategies as st
 from common.values.resources import ResourceSlots
 from scheduler.engine import (
     AgentView,
-    Needs,
     PendingSession,
     Plan,
     Policy,
-    Preemptible,
-    Preemption,
-    Promise,
+    PreemptibleAllocation,
+    PreemptionClaim,
+    PreemptionRule,
     ReasonCode,
+    Requirements,
     Rules,
-    Running,
+    RunningAllocation,
     Snapshot,
     Strategy,
     plan,
 )
-from scheduler.engine.values import LENGTH_OF_UNKNOWN
+from scheduler.engine.values import ASSUMED_RUNTIME
 from tests.property.test_engine import ENDS, NOW, snapshots
 
 
@@ -35,7 +35,7 @@ def crowded(draw: st.DrawFn) -> Snapshot:
     def machine(agent_id: int) -> AgentView:
         here = [draw(st.integers(1, 3)) for _ in range(4)]
         preemptible = tuple(
-            Preemptible(
+            PreemptibleAllocation(
                 UUID(int=agent_id * 1000 + number),
                 draw(st.integers(-1, 1)),
                 NOW,
@@ -44,19 +44,19 @@ def crowded(draw: st.DrawFn) -> Snapshot:
             )
             for number, cores in enumerate(here)
         )
-        running = tuple(Running(each.slots, each.ends_at) for each in preemptible if each.ends_at)
+        running = tuple(RunningAllocation(each.slots, each.ends_at) for each in preemptible if each.ends_at)
         free, capacity = (ResourceSlots({"cpu": cores}) for cores in (draw(st.integers(0, 2)), 14))
         return AgentView(agent_id, "x86_64", capacity, free, running=running, preemptible=preemptible)
 
     def waiting(number: int) -> PendingSession:
-        needs = Needs("x86_64", (ResourceSlots({"cpu": draw(st.integers(1, 8))}),))
+        needs = Requirements("x86_64", (ResourceSlots({"cpu": draw(st.integers(1, 8))}),))
         lasts = draw(st.none() | st.integers(1, 2).map(lambda seconds: timedelta(seconds=seconds)))
         priority = draw(st.integers(0, 2))
-        return PendingSession(UUID(int=number), NOW, needs, (UUID(int=number),), priority, lasts=lasts)
+        return PendingSession(UUID(int=number), NOW, needs, (UUID(int=number),), priority, max_runtime=lasts)
 
     machines = tuple(machine(number) for number in range(1, draw(st.integers(1, 2)) + 1))
     pending = tuple(waiting(number) for number in range(1, draw(st.integers(1, 4)) + 1))
-    rules = Rules(preemption=Preemption(1, timedelta(), timedelta(seconds=1)))
+    rules = Rules(preemption=PreemptionRule(1, timedelta(), timedelta(seconds=1)))
     return Snapshot(1, "lab", 0, machines, pending, rules)
 
 
@@ -72,20 +72,20 @@ def test_only_what_must_and_may_end_ends_for_one_that_waits(snapshot):
         agent = next(each for each in snapshot.agents if each.id == eviction.agent_id)
         leaving = [each for each in agent.preemptible if each.session_id in eviction.victims]
         assert len(leaving) == len(eviction.victims) > 0
-        lasts = LENGTH_OF_UNKNOWN if session.lasts is None else session.lasts
-        assert session.needs.may_run_on(agent)
+        lasts = ASSUMED_RUNTIME if session.max_runtime is None else session.max_runtime
+        assert session.requirements.may_run_on(agent)
         assert agent.next_window is None or eviction.ends_at + lasts <= agent.next_window.starts_at
         for victim in leaving:
             assert victim.priority < session.priority
-            assert victim.priority <= rule.up_to
-            assert NOW - victim.since >= rule.after
+            assert victim.priority <= rule.max_priority
+            assert NOW - victim.since >= rule.min_runtime
             assert not ends_by(eviction.ends_at, victim.ends_at)
         free = free_at(eviction.ends_at, agent, decided)
         given_back = [victim.slots for victim in leaving]
-        assert session.needs.total.fits_in(sum(given_back, free))
+        assert session.requirements.total.fits_in(sum(given_back, free))
         for spared in range(len(leaving)):
             others = given_back[:spared] + given_back[spared + 1 :]
-            assert not session.needs.total.fits_in(sum(others, free))
+            assert not session.requirements.total.fits_in(sum(others, free))
 
 
 def ends_by(at: datetime, ends_at: datetime | None) -> bool:
@@ -95,10 +95,10 @@ def ends_by(at: datetime, ends_at: datetime | None) -> bool:
 
 def free_at(at: datetime, agent: AgentView, decided: Plan) -> ResourceSlots:
     """What it will have free then, if nobody is made to leave it."""
-    surely = (each for each in agent.running if ends_by(at, each.ends_at) and not each.is_leaving)
+    surely = (each for each in agent.running if ends_by(at, each.ends_at) and not each.is_being_preempted)
     free = sum((each.slots for each in surely), agent.free)
     for placement in decided.placements:
-        lasts = placement.session.lasts
+        lasts = placement.session.max_runtime
         for kernel in placement.kernels if lasts is None or NOW + lasts > at else ():
             free -= kernel.slots if kernel.agent_id == agent.id else ResourceSlots()
     return free
@@ -113,8 +113,10 @@ def test_what_others_left_is_got_by_whom_they_left_it_to_or_by_a_higher_priority
     placements = plan(then, NOW + snapshot.rules.preemption.grace).placements
     placed = {each.session_id for each in placements}
     for session in then.pending:
-        if session.promised and session.id not in placed:
-            there = [each.session for each in placements if session.promised.agent_id in each.agent_ids]
+        if session.preemption_claim and session.id not in placed:
+            there = [
+                each.session for each in placements if session.preemption_claim.agent_id in each.agent_ids
+            ]
             assert any(each.priority > session.priority for each in there)
 
 
@@ -126,11 +128,11 @@ def once_they_left(snapshot: Snapshot, decided: Plan) -> Snapshot:
     for agent in snapshot.agents:
         left = [each.slots for each in agent.preemptible if each.session_id in victims]
         agents.append(replace(agent, free=sum(left, free_at(at, agent, decided)), running=(), preemptible=()))
-    promises = {each.session_id: Promise(each.agent_id, each.ends_at) for each in decided.evictions}
+    promises = {each.session_id: PreemptionClaim(each.agent_id, each.ends_at) for each in decided.evictions}
     ranks = {session_id: rank for rank, session_id in enumerate(decided.heads, 1)}
     started = {each.session_id for each in decided.placements}
     pending = [
-        replace(each, promised=promises.get(each.id), head_rank=ranks.get(each.id, 0))
+        replace(each, preemption_claim=promises.get(each.id), head_rank=ranks.get(each.id, 0))
         for each in snapshot.pending
         if each.id not in started
     ]
@@ -141,7 +143,7 @@ def once_they_left(snapshot: Snapshot, decided: Plan) -> Snapshot:
 def test_room_is_made_for_sessions_that_wait_for_nothing_else(snapshot):
     decided = plan(snapshot, NOW)
     reasons = {each.session_id: each.reason for each in decided.deferrals}
-    promised = {each.id for each in snapshot.pending if each.promised}
+    promised = {each.id for each in snapshot.pending if each.preemption_claim}
     evicting = {each.session_id for each in decided.evictions}
     assert all(reasons[session_id] is ReasonCode.MAKING_ROOM for session_id in evicting)
     assert not evicting & promised

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.values.resources import ResourceSlots
-from scheduler.engine import AgentView, Needs, PendingSession, Policy, Rules, Snapshot, plan
+from scheduler.engine import AgentView, PendingSession, Policy, Requirements, Rules, Snapshot, plan
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
-ONE = Needs("x86_64", (ResourceSlots({"cpu": 1}),))
+ONE = Requirements("x86_64", (ResourceSlots({"cpu": 1}),))
 CORES = 100
 TENANTS = (("d", "p", "ann"), ("d", "q", "bea"), ("e", "r", "cem"))
 AGEINGS = st.integers(1, 9).map(lambda seconds: timedelta(seconds=seconds))
@@ -34,7 +34,7 @@ def session(number: int, age_s: int, priority: int, tenants: tuple[str, ...] = T
     return PendingSession(
         id=UUID(int=number),
         enqueued_at=NOW - timedelta(seconds=age_s),
-        needs=ONE,
+        requirements=ONE,
         kernel_ids=(UUID(int=number),),
         priority=priority,
         tenants=tenants,

@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.engine.accelerators import whole_of
-from scheduler.engine.index.resource_vector import FIELD_BITS, MOST_COMPARED, Layout
+from scheduler.engine.accelerators import whole_slot
+from scheduler.engine.index.resource_vector import FIELD_BITS, MAX_COMPARED, Layout
 
 LAYOUT = Layout(("cpu", "mem", "cuda", "tpu"), shared=("cuda",))
 amounts = st.integers(0, 4)
-vectors = st.fixed_dictionaries({"cpu": amounts, "mem": amounts, "tpu": amounts, "cuda": amounts, whole_of("cuda"): amounts}).map(
+vectors = st.fixed_dictionaries({"cpu": amounts, "mem": amounts, "tpu": amounts, "cuda": amounts, whole_slot("cuda"): amounts}).map(
     LAYOUT.pack_room
 )  # fmt: skip
 many = st.lists(vectors, max_size=40)
@@ -50,12 +50,11 @@ def test_no_outermost_one_holds_another_and_no_order_changes_them(rooms: list[in
     outermost = LAYOUT.outermost(rooms)
     assert outermost == sorted(outermost) == LAYOUT.outermost(rooms[::-1])
     held = [(a, b) for a in outermost for b in outermost if a != b and LAYOUT.fits(a, b)]
-    assert len(outermost) > MOST_COMPARED or not held
+    assert len(outermost) > MAX_COMPARED or not held
 
 
 def test_of_many_that_none_holds_each_stays() -> None:
     rooms = [
-        LAYOUT.pack_room({"cpu": share, "mem": 3 * MOST_COMPARED - share})
-        for share in range(3 * MOST_COMPARED)
+        LAYOUT.pack_room({"cpu": share, "mem": 3 * MAX_COMPARED - share}) for share in range(3 * MAX_COMPARED)
     ]
     assert sorted(rooms) == LAYOUT.outermost(rooms)

@@ -12,27 +12,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.values.resources import ResourceSlots
-from scheduler.engine import Allowance, Snapshot, Tenant, simulate
-from scheduler.history.snapshot_codec import UnreadablePicture, _codec, pack_snapshot, unpack_snapshot
+from scheduler.engine import Quota, Snapshot, Tenant, simulate
+from scheduler.history.snapshot_codec import UnreadableSnapshot, _codec, pack_snapshot, unpack_snapshot
 from tests.property.test_engine import ALLOWANCES, NOW, snapshots
 
 EMPTY = Snapshot(1, "lab", 0, (), ())
 TENANTS = st.dictionaries(
     st.sampled_from(["a", "a1", "ann"]),
-    st.builds(Tenant, weight=st.sampled_from([0.5, 1.0]), held=st.just(ResourceSlots({"cpu": 1}))),
+    st.builds(Tenant, weight=st.sampled_from([0.5, 1.0]), allocated=st.just(ResourceSlots({"cpu": 1}))),
 )
 
 
-def as_read(allowance: Allowance) -> Allowance:
+def as_read(allowance: Quota) -> Quota:
     """Amounts of rows are plain."""
-    return replace(allowance, limit=dict(allowance.limit), held=dict(allowance.held))
+    return replace(allowance, limit=dict(allowance.limit), allocated=dict(allowance.allocated))
 
 
 @given(snapshots(), ALLOWANCES, TENANTS)
 def test_a_picture_gives_back_the_snapshot_and_the_same_plan(
-    drawn: Snapshot, allowances: tuple[Allowance, ...], tenants: dict[str, Tenant]
+    drawn: Snapshot, allowances: tuple[Quota, ...], tenants: dict[str, Tenant]
 ) -> None:
-    snapshot = replace(drawn, allowances=tuple(map(as_read, allowances)), tenants=tenants)
+    snapshot = replace(drawn, quotas=tuple(map(as_read, allowances)), tenants=tenants)
     again = unpack_snapshot(pack_snapshot(snapshot))
     assert again == snapshot
     assert simulate(again, NOW) == simulate(snapshot, NOW)
@@ -42,7 +42,9 @@ def test_what_is_equal_is_one_object_again() -> None:
     @given(snapshots())
     def check(snapshot: Snapshot) -> None:
         pending = unpack_snapshot(pack_snapshot(snapshot)).pending
-        assert len({id(each.needs) for each in pending}) == len({each.needs for each in pending})
+        assert len({id(each.requirements) for each in pending}) == len(
+            {each.requirements for each in pending}
+        )
 
     check()
 
@@ -82,5 +84,5 @@ def test_types_that_nobody_foresaw_are_named() -> None:
     ],
 )
 def test_what_cannot_be_read_is_refused(damaged: bytes) -> None:
-    with pytest.raises(UnreadablePicture):
+    with pytest.raises(UnreadableSnapshot):
         unpack_snapshot(damaged)

@@ -9,8 +9,8 @@ from uuid import UUID
 import pytest
 
 from common.values.resources import ResourceSlots
-from scheduler.engine import AgentView, Needs, PendingSession, Snapshot, plan
-from scheduler.snapshot.start_time_model import Held, Lengths, Wanted, estimate
+from scheduler.engine import AgentView, PendingSession, Requirements, Snapshot, plan
+from scheduler.snapshot.start_time_model import AllocatedKernel, QueuedSession, RunLengths, estimate
 from sessions_app.core.start_estimate import StartRange
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
@@ -44,7 +44,9 @@ class Cluster:
             if what == "comes":
                 kind = (self.chance.randrange(3), self.chance.randrange(2), "batch")
                 slots = ResourceSlots({"cpu": self.chance.choice((1000, 2000, 4000, 8000))})
-                session = PendingSession(key, NOW + timedelta(seconds=at), Needs("x", (slots,)), (key,))
+                session = PendingSession(
+                    key, NOW + timedelta(seconds=at), Requirements("x", (slots,)), (key,)
+                )
                 self.pending[key] = (session, kind)
             else:
                 _agent, _slots, kind, began = self.running.pop(key)
@@ -63,7 +65,7 @@ class Cluster:
         decided = plan(Snapshot(1, "g", 1, views, waiting), NOW + timedelta(seconds=at))
         for placement in decided.placements:
             session, kind = self.pending.pop(placement.session.id)
-            self.running[session.id] = (placement.agent_ids[0], session.needs.total, kind, at)
+            self.running[session.id] = (placement.agent_ids[0], session.requirements.total, kind, at)
             heappush(news, (at + self.length(kind), "ends", session.id))
             if session.id in self.told:
                 asked_at, said = self.told.pop(session.id)
@@ -79,12 +81,14 @@ class Cluster:
         held = []
         for agent_id, slots, kind, began in self.running.values():
             free[agent_id]["cpu"] -= slots["cpu"]
-            held.append(Held(agent_id, slots, kind, at - began))
+            held.append(AllocatedKernel(agent_id, slots, kind, at - began))
         queue = [
-            Wanted(key, self.pending[key][0].needs.total, 1, range(self.agents), self.pending[key][1])
+            QueuedSession(
+                key, self.pending[key][0].requirements.total, 1, range(self.agents), self.pending[key][1]
+            )
             for key in ids
         ]
-        return estimate(queue[-1], queue[:-1], held, free, Lengths(self.seen))
+        return estimate(queue[-1], queue[:-1], held, free, RunLengths(self.seen))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -101,42 +105,42 @@ def test_most_sessions_start_within_the_range_that_was_told(seed: int) -> None:
 
 def test_what_never_ends_is_unknown_and_limits_bound_the_rest() -> None:
     slots, hosts = {"cpu": 8000}, {7: {"cpu": 0}}
-    wanted = Wanted(UUID(int=1), slots, 1, (7,), KIND)
-    held = Held(7, slots, KIND, 100.0)
-    assert estimate(wanted, (), [held], hosts, Lengths({})) is None
-    limited = replace(held, left_s=50.0)
-    assert estimate(wanted, (), [limited], hosts, Lengths({})) == StartRange(0, 50)
-    ahead = [Wanted(UUID(int=2), slots, 1, (7,), KIND, lasts_s=20.0)]
-    assert estimate(wanted, ahead, [limited], hosts, Lengths({})) == StartRange(0, 70)
-    seen = Lengths({KIND: [150.0] * 5, (9, 2, "batch"): [90.0]})
+    wanted = QueuedSession(UUID(int=1), slots, 1, (7,), KIND)
+    held = AllocatedKernel(7, slots, KIND, 100.0)
+    assert estimate(wanted, (), [held], hosts, RunLengths({})) is None
+    limited = replace(held, max_left_s=50.0)
+    assert estimate(wanted, (), [limited], hosts, RunLengths({})) == StartRange(0, 50)
+    ahead = [QueuedSession(UUID(int=2), slots, 1, (7,), KIND, max_runtime_s=20.0)]
+    assert estimate(wanted, ahead, [limited], hosts, RunLengths({})) == StartRange(0, 70)
+    seen = RunLengths({KIND: [150.0] * 5, (9, 2, "batch"): [90.0]})
     assert estimate(wanted, (), [held], hosts, seen) == StartRange(50, 50)
     assert estimate(wanted, (), [held], hosts, seen, no_later_s=30.0) == StartRange(30, 30)
-    others = Lengths({(9, 2, "batch"): [150.0] * 5})
+    others = RunLengths({(9, 2, "batch"): [150.0] * 5})
     assert estimate(wanted, (), [held], hosts, others) == StartRange(50, 50)
 
 
 def test_a_long_queue_is_unknown_but_for_room_that_is_kept() -> None:
-    wanted = Wanted(UUID(int=1), {"cpu": 1}, 1, (7,), KIND)
+    wanted = QueuedSession(UUID(int=1), {"cpu": 1}, 1, (7,), KIND)
     ahead = [wanted] * 31
-    assert estimate(wanted, ahead, (), {7: {"cpu": 1}}, Lengths({})) is None
-    assert estimate(wanted, ahead, (), {7: {"cpu": 1}}, Lengths({}), no_later_s=9.5) == StartRange(0, 10)
+    assert estimate(wanted, ahead, (), {7: {"cpu": 1}}, RunLengths({})) is None
+    assert estimate(wanted, ahead, (), {7: {"cpu": 1}}, RunLengths({}), no_later_s=9.5) == StartRange(0, 10)
 
 
 def test_those_ahead_that_nobody_can_place_hold_up_nobody_and_gangs_wait_for_their_last() -> None:
-    blocked = Wanted(UUID(int=2), {"gpu": 1}, 1, (7,), KIND)
-    gang = Wanted(UUID(int=1), {"cpu": 4}, 2, (7, 8), KIND)
-    held = [Held(7, {"cpu": 4}, KIND, 0, 10.0), Held(8, {"cpu": 4}, KIND, 0, 40.0)]
+    blocked = QueuedSession(UUID(int=2), {"gpu": 1}, 1, (7,), KIND)
+    gang = QueuedSession(UUID(int=1), {"cpu": 4}, 2, (7, 8), KIND)
+    held = [AllocatedKernel(7, {"cpu": 4}, KIND, 0, 10.0), AllocatedKernel(8, {"cpu": 4}, KIND, 0, 40.0)]
     hosts = {7: {"cpu": 0}, 8: {"cpu": 0}}
-    assert estimate(gang, [blocked], held, hosts, Lengths({})) == StartRange(0, 40)
+    assert estimate(gang, [blocked], held, hosts, RunLengths({})) == StartRange(0, 40)
 
 
 def test_containers_that_are_spread_wait_for_a_machine_each() -> None:
-    gang = Wanted(UUID(int=1), {"cpu": 4}, 2, (7, 8), KIND, is_spread=True)
-    held = [Held(8, {"cpu": 4}, KIND, 0, 40.0)]
+    gang = QueuedSession(UUID(int=1), {"cpu": 4}, 2, (7, 8), KIND, is_spread=True)
+    held = [AllocatedKernel(8, {"cpu": 4}, KIND, 0, 40.0)]
     hosts = {7: {"cpu": 8}, 8: {"cpu": 0}}
-    assert estimate(gang, (), held, hosts, Lengths({})) == StartRange(0, 40)
-    assert estimate(replace(gang, is_spread=False), (), held, hosts, Lengths({})) == StartRange(0, 0)
-    assert estimate(replace(gang, kernels=3), (), held, hosts, Lengths({})) is None
+    assert estimate(gang, (), held, hosts, RunLengths({})) == StartRange(0, 40)
+    assert estimate(replace(gang, is_spread=False), (), held, hosts, RunLengths({})) == StartRange(0, 0)
+    assert estimate(replace(gang, kernels=3), (), held, hosts, RunLengths({})) is None
 
 
 def test_ranges_are_said_in_words() -> None:

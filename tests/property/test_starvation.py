@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from common.values.resources import ResourceSlots
 from scheduler.engine import (
     Gang,
-    Needs,
     PendingSession,
     Placement,
     Planner,
     Policy,
+    Requirements,
     Rules,
     Snapshot,
     Tenant,
@@ -63,11 +63,11 @@ class Asked:
         return PendingSession(
             id=UUID(int=number),
             enqueued_at=at(minute),
-            needs=Needs("x86_64", (self.slots,) * self.kernels, gang=self.gang),
+            requirements=Requirements("x86_64", (self.slots,) * self.kernels, gang=self.gang),
             kernel_ids=tuple(UUID(int=number * 100 + index) for index in range(self.kernels)),
             priority=self.priority,
             tenants=(f"domain of {self.owner}", f"project of {self.owner}", self.owner),
-            lasts=timedelta(minutes=self.lasts) if self.is_told else None,
+            max_runtime=timedelta(minutes=self.lasts) if self.is_told else None,
         )
 
 
@@ -172,7 +172,10 @@ class Play:
         for tenant in {*held, *self._lately}:
             share = max(held[tenant][name] / total[name] for name in total)
             self._lately[tenant] = left * self._lately[tenant] + (1 - left) * share
-        return {tenant: Tenant(held=held[tenant], lately=lately) for tenant, lately in self._lately.items()}
+        return {
+            tenant: Tenant(allocated=held[tenant], past_share=lately)
+            for tenant, lately in self._lately.items()
+        }
 
 
 def _of_each_kernel(placements: Sequence[Placement]) -> Iterator[PendingSession]:
@@ -285,7 +288,7 @@ def test_whoever_room_is_kept_for_goes_first_until_it_starts(policy, stream):
 def test_two_who_are_raised_at_different_moments_take_no_turns(policy):
     """Whoever got before the other stays there when that one is raised, too."""
     lives = Play(OF_TWO_PRIORITIES, Rules(policy=policy, ageing=timedelta(minutes=2))).all_lives()
-    large = [life for life in lives if life.session.needs.kernels[0] != SMALL.slots]
+    large = [life for life in lives if life.session.requirements.kernels[0] != SMALL.slots]
     assert len(large) == 2
     for life in large:
         life.demand_started(life.came + 3 * LONGEST)

@@ -21,11 +21,11 @@ MAYBE_PAUSED = st.one_of(RULES, st.just(Rules(is_paused=True)))
 def test_one_that_asks_hears_what_the_plan_with_it_says(snapshot, allowances, asked):
     """By a planner that goes on from one question to the next, as a process does."""
     planner = Planner()
-    snapshot = replace(snapshot, allowances=allowances)
+    snapshot = replace(snapshot, quotas=allowances)
     for session in asked:
         asked_too = replace(snapshot, pending=(*snapshot.pending, session))
         decided = plan(asked_too, NOW)
-        found = planner.foresee(asked_too, session, NOW)
+        found = planner.what_if(asked_too, session, NOW)
         deferrals = {each.session_id: each for each in decided.deferrals}
         assert found.deferral == deferrals.get(session.id)
         assert found.placement == next(
@@ -42,4 +42,4 @@ def test_those_that_wait_already_hear_what_the_plan_says(snapshot):
     decided = plan(snapshot, NOW)
     deferrals = {each.session_id: each for each in decided.deferrals}
     for session in snapshot.pending:
-        assert Planner().foresee(snapshot, session, NOW).deferral == deferrals.get(session.id)
+        assert Planner().what_if(snapshot, session, NOW).deferral == deferrals.get(session.id)

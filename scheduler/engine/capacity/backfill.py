@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from heapq import nlargest, nsmallest
 
-from scheduler.engine.accelerators import Share
+from scheduler.engine.accelerators import DeviceShare
 from scheduler.engine.capacity.capacity_hold import Until
-from scheduler.engine.capacity.tracker import Machines
-from scheduler.engine.index.request_shape import Shape
+from scheduler.engine.capacity.tracker import CapacityTracker
+from scheduler.engine.index.request_shape import RequestClass
 from scheduler.engine.index.resource_vector import Layout
 
 Nearness = tuple[int, int]  # smaller is nearer
@@ -22,7 +22,7 @@ KNOWN, EXPECTED, LATE = range(3)
 
 
 @dataclass(frozen=True, slots=True)
-class Prospect:
+class EarliestStart:
     """Agents (numbers) where each kernel of a shape finds capacity first. `until`: when it is free
     at the latest; None if it depends on unknown ends. `expected`: when it is probably free.
     `is_late`: the session would probably not end before an agent is reserved.
@@ -37,16 +37,16 @@ class Prospect:
         return self.until is not None and self.until <= by
 
 
-def soonest(
-    machines: Machines,
+def earliest_start(
+    machines: CapacityTracker,
     layout: Layout,
-    shape: Shape,
+    shape: RequestClass,
     now: datetime,
     lasts: timedelta | None,
     *,
     hosts: Iterable[int],
     known_only: bool,
-) -> Prospect | None:
+) -> EarliestStart | None:
     """Return the soonest prospect on these agents (numbers); None if there will never be capacity
     beside reservations or, if `known_only`, if no time is known. Agents that will be reserved
     before the session could end are left out; if that is only expected, they come last.
@@ -54,11 +54,11 @@ def soonest(
     Unlike kernels are counted as large as the largest in each field; spread kernels get an agent
     each; kernels that must be together share one agent.
     """
-    kernels, count = len(shape.searches), _count(shape)
+    kernels, count = len(shape.queries), _opening_count(shape)
     openings: list[Opening] = []
     for ordinal, found in _openings(machines, layout, shape, now, hosts, known_only=known_only):
         latest = machines.latest_start(ordinal, lasts)
-        openings += found if latest is None else _in_time(found, latest, now)
+        openings += found if latest is None else _begin_in_time(found, latest, now)
     chosen = nsmallest(count, openings)
     if len(chosen) < count:
         return None
@@ -70,13 +70,13 @@ def soonest(
         bounds = [machines.latest_start(ordinal, lasts) for ordinal in ordinals]
         if any(latest is not None and until > latest for latest in bounds):
             return None
-    return Prospect(ordinals, until, last, worst == LATE)
+    return EarliestStart(ordinals, until, last, worst == LATE)
 
 
-def longest(
-    machines: Machines,
+def longest_runtime(
+    machines: CapacityTracker,
     layout: Layout,
-    shape: Shape,
+    shape: RequestClass,
     now: datetime,
     *,
     hosts: Iterable[int],
@@ -88,42 +88,42 @@ def longest(
     spans: list[timedelta] = []
     for ordinal, found in _openings(machines, layout, shape, now, hosts, known_only=known_only):
         closes_at = machines.latest_start(ordinal, timedelta())
-        spans += [timedelta.max if closes_at is None else closes_at - _at_least(each, now) for each in found]
-    count = _count(shape)
+        spans += [timedelta.max if closes_at is None else closes_at - _earliest(each, now) for each in found]
+    count = _opening_count(shape)
     return nlargest(count, spans)[-1] if len(spans) >= count else -timedelta.resolution
 
 
-def _at_least(opening: Opening, now: datetime) -> datetime:
+def _earliest(opening: Opening, now: datetime) -> datetime:
     """Return the earliest time of an opening; now if unknown."""
     certainty, at, _, _ = opening
     return at if certainty == KNOWN else now
 
 
-def _in_time(openings: Iterable[Opening], latest: datetime, now: datetime) -> Iterator[Opening]:
+def _begin_in_time(openings: Iterable[Opening], latest: datetime, now: datetime) -> Iterator[Opening]:
     """Yield openings that may begin by `latest`, marked LATE if they probably will not."""
     for each in openings:
-        if _at_least(each, now) <= latest:
+        if _earliest(each, now) <= latest:
             yield (LATE, *each[1:]) if each[1] > latest else each
 
 
-def _count(shape: Shape) -> int:
+def _opening_count(shape: RequestClass) -> int:
     """Return the number of openings needed."""
-    return 1 if shape.is_together else len(shape.searches)
+    return 1 if shape.is_together else len(shape.queries)
 
 
 def _openings(
-    machines: Machines,
+    machines: CapacityTracker,
     layout: Layout,
-    shape: Shape,
+    shape: RequestClass,
     now: datetime,
     hosts: Iterable[int],
     *,
     known_only: bool,
 ) -> Iterator[tuple[int, list[Opening]]]:
     """Yield each agent that is large enough with its openings."""
-    largest, kernels = layout.greatest(shape.requests), len(shape.searches)
+    largest, kernels = layout.greatest(shape.requests), len(shape.queries)
     for ordinal in hosts:
-        if machines.is_large_enough(ordinal, shape.of_one_kernel(largest)):
+        if machines.is_large_enough(ordinal, shape.largest_single(largest)):
             count = 1 if shape.is_spread else kernels
             found = _openings_on(machines, layout, ordinal, largest, count, now, known_only=known_only)
             # If kernels must be together, capacity for the last is capacity for all.
@@ -131,7 +131,7 @@ def _openings(
 
 
 def _openings_on(
-    machines: Machines,
+    machines: CapacityTracker,
     layout: Layout,
     ordinal: int,
     request: int,
@@ -144,12 +144,12 @@ def _openings_on(
     only known times.
     """
     openings: list[Opening] = []
-    room, at = machines.room(ordinal), now
+    room, at = machines.free(ordinal), now
     for number, end in enumerate((None, *machines.ends(ordinal))):
         if end is not None:
             at, released = end
-            room = machines.grown(ordinal, room, released)
-        while len(openings) < count and machines.holds(
+            room = machines.add_released(ordinal, room, released)
+        while len(openings) < count and machines.fits_on(
             ordinal, request, room, at=at, count=len(openings) + 1
         ):
             openings.append((KNOWN, at, (number, 0), -ordinal))
@@ -159,24 +159,26 @@ def _openings_on(
         if not layout.fits(wanted, machines.capacity(ordinal)):
             break
         enough, of_the_rest = layout.nearness(wanted, room)
-        at = _expected(machines, ordinal, request, number, now)
+        at = _expected_opening(machines, ordinal, request, number, now)
         openings.append((EXPECTED, at, (-enough, -of_the_rest), -ordinal))
     return openings
 
 
-def _expected(machines: Machines, ordinal: int, request: int, count: int, now: datetime) -> datetime:
+def _expected_opening(
+    machines: CapacityTracker, ordinal: int, request: int, count: int, now: datetime
+) -> datetime:
     """Return when there is probably capacity for `count` such requests. If all expected ends
     together do not suffice (sessions placed in this pass), return the last of them.
     """
     known = [(at, released, ()) for at, released in machines.ends(ordinal)]
     unknown = [
         (max(now, each.ends_at), machines.released(ordinal, each), each.shares)
-        for each in machines.expected(ordinal)
+        for each in machines.expected_ends(ordinal)
     ]
-    room, at, gone = machines.room(ordinal), now, list[Share]()
+    room, at, gone = machines.free(ordinal), now, list[DeviceShare]()
     for at, released, shares in sorted([*known, *unknown]):  # noqa: B007 -- returned
-        room, gone = machines.grown(ordinal, room, released), [*gone, *shares]
-        whole = machines.grown(ordinal, room, machines.unshared(ordinal, gone))
-        if machines.holds(ordinal, request, whole, gone, count=count):
+        room, gone = machines.add_released(ordinal, room, released), [*gone, *shares]
+        whole = machines.add_released(ordinal, room, machines.unshared(ordinal, gone))
+        if machines.fits_on(ordinal, request, whole, gone, count=count):
             break
     return at

@@ -5,100 +5,100 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import NamedTuple
 
-from scheduler.engine.agent_views import Window
-from scheduler.engine.capacity.capacity import Size
+from scheduler.engine.agent_views import ReservationWindow
+from scheduler.engine.capacity.capacity import AgentSize
 from scheduler.engine.capacity.capacity_hold import Until
-from scheduler.engine.capacity.tracker import Machines
-from scheduler.engine.index.request_shape import Shape
-from scheduler.engine.index.resource_vector import FIELD_MASK, Layout, most_apart
-from scheduler.engine.plan import Reserved
-from scheduler.engine.values import HostTerms
+from scheduler.engine.capacity.tracker import CapacityTracker
+from scheduler.engine.index.request_shape import RequestClass
+from scheduler.engine.index.resource_vector import FIELD_MASK, Layout, spread_count
+from scheduler.engine.plan import ReservedAgents
+from scheduler.engine.values import HostCriteria
 
 
-class Closing(NamedTuple):
+class BlockedAgents(NamedTuple):
     """Suitable agents by id: free capacity and blocking reservations; blocked agents by size."""
 
     rooms: dict[int, int]
-    windows: dict[int, Window]
-    alike: dict[Size, list[int]]
+    windows: dict[int, ReservationWindow]
+    by_size: dict[AgentSize, list[int]]
 
 
-class Closings:
+class ReservationWindows:
     """Finder of the reservation windows that block sessions, by the capacity that is free at the
     time of the call; results are shared by equal terms.
     """
 
-    def __init__(self, machines: Machines, layout: Layout) -> None:
-        self._machines = machines
+    def __init__(self, machines: CapacityTracker, layout: Layout) -> None:
+        self._tracker = machines
         self._layout = layout
-        self._known: dict[tuple[HostTerms, int, int | None], Closing] = {}
+        self._known: dict[tuple[HostCriteria, int, int | None], BlockedAgents] = {}
 
-    def in_the_way(self, shape: Shape, until: Until) -> Reserved | None:
+    def blocking(self, shape: RequestClass, until: Until) -> ReservedAgents | None:
         """Return the agents that are reserved for others now, or for anybody before `until`, if
         they have capacity for `shape`, or if there are no other agents; None if no such agent could
         ever run it.
         """
-        if not self.is_any(shape, until):
+        if not self.blocks_any(shape, until):
             return None
-        machines, (rooms, windows, alike) = self._machines, self._closed(shape, until)
+        machines, (rooms, windows, alike) = self._tracker, self._blocked(shape, until)
         # Agents that could hold its largest kernel if empty and unreserved.
         able = [each for size, ids in alike.items() if machines.is_enough(size, shape) for each in ids]
         told = self._with_room(shape, able, rooms)
         has_others = len(windows) < len(rooms)
-        if has_others and not (told and self._holds(shape, list(rooms.values()))):
+        if has_others and not (told and self._fits_all(shape, list(rooms.values()))):
             return None
-        told, own = told or able, shape.needs.reservations
+        told, own = told or able, shape.requirements.reservations
         if not told:
             return None
         first = min([windows[each] for each in told], key=lambda window: (window.opens_at(own), window))
-        is_to_come = machines.is_to_come(first)
-        return Reserved(
+        is_to_come = machines.is_future(first)
+        return ReservedAgents(
             len(told),
             first.ends_at,
             first.starts_at if is_to_come else None,
             is_own=first.reservation_id in own,
         )
 
-    def is_any(self, shape: Shape, until: Until) -> bool:
+    def blocks_any(self, shape: RequestClass, until: Until) -> bool:
         """Return True if a reservation excludes the session from any suitable agent."""
-        return self._machines.has_windows and bool(self._closed(shape, until).windows)
+        return self._tracker.has_windows and bool(self._blocked(shape, until).windows)
 
-    def _closed(self, shape: Shape, until: Until) -> Closing:
-        needs, largest = shape.needs, shape.largest_kernel
+    def _blocked(self, shape: RequestClass, until: Until) -> BlockedAgents:
+        needs, largest = shape.requirements, shape.largest_kernel
         if not shape.is_bounded:  # what will be reserved could not run it anyway
-            until = self._machines.ends_at(timedelta())
-        key = needs.host_terms, self._machines.windows_before(until), largest
+            until = self._tracker.ends_at(timedelta())
+        key = needs.host_criteria, self._tracker.windows_before(until), largest
         if key not in self._known:
-            suiting = [agent for agent in self._machines.schedulable if needs.suits(agent)]
-            found = {agent.id: self._machines.closed_by(agent, needs, until) for agent in suiting}
+            suiting = [agent for agent in self._tracker.schedulable if needs.suits(agent)]
+            found = {agent.id: self._tracker.blocking_window(agent, needs, until) for agent in suiting}
             windows = {agent_id: window for agent_id, window in found.items() if window is not None}
-            rooms = {agent_id: self._machines.room_of(agent_id, largest) for agent_id in found}
-            alike: dict[Size, list[int]] = {}
+            rooms = {agent_id: self._tracker.free_for_one_kernel(agent_id, largest) for agent_id in found}
+            alike: dict[AgentSize, list[int]] = {}
             for agent_id in windows:
-                alike.setdefault(self._machines.size_of(agent_id), []).append(agent_id)
-            self._known[key] = Closing(rooms, windows, alike)
+                alike.setdefault(self._tracker.agent_size(agent_id), []).append(agent_id)
+            self._known[key] = BlockedAgents(rooms, windows, alike)
         return self._known[key]
 
-    def _with_room(self, shape: Shape, agent_ids: list[int], rooms: Mapping[int, int]) -> list[int]:
+    def _with_room(self, shape: RequestClass, agent_ids: list[int], rooms: Mapping[int, int]) -> list[int]:
         """Filter agents with capacity for the largest kernel, or for all kernels that must be
         together, each counted as the largest.
         """
         request, count = shape.requests[0], 1
         if shape.is_together:
             request, count = self._layout.greatest(shape.requests), len(shape.requests)
-        part, fits = shape.parts.get(request), self._layout.fits
-        least = request if part is None else part.joins  # quick filter: most lack even that
+        part, fits = shape.fractional_requests.get(request), self._layout.fits
+        least = request if part is None else part.joining_request  # quick filter: most lack even that
         found = [each for each in agent_ids if fits(least, rooms[each])]
         return [each for each in found if self._fits_on(request, rooms[each], count)]
 
-    def _holds(self, shape: Shape, rooms: list[int]) -> bool:
+    def _fits_all(self, shape: RequestClass, rooms: list[int]) -> bool:
         """Return True if agents with so much free could hold all kernels, given that one of them
         fits.
         """
         if shape.is_together or len(shape.requests) == 1:
             return True
         if shape.is_spread:
-            return most_apart(shape.requests, rooms, self._fits_on) == len(shape.requests)
+            return spread_count(shape.requests, rooms, self._fits_on) == len(shape.requests)
         left = rooms[:]
         for request, count in Counter(shape.requests).items():
             for place, room in enumerate(left):
@@ -119,4 +119,4 @@ class Closings:
 
     def _fits_on(self, request: int, room: int, count: int = 1) -> bool:
         """Return True if `count` requests fit on the agent of `room`, including shared devices."""
-        return self._machines.holds(room & FIELD_MASK, request, room, count=count)
+        return self._tracker.fits_on(room & FIELD_MASK, request, room, count=count)

@@ -5,10 +5,16 @@ requested in parts.
 from collections.abc import Iterable, Mapping
 
 from common.values.resources import MAX_AMOUNT, MILLI, ResourceSlots
-from scheduler.engine.accelerators import Part, SlotDevices, is_dealt, part_in, whole_of
+from scheduler.engine.accelerators import (
+    FractionalRequest,
+    SlotDevices,
+    can_assign,
+    fractional_slot,
+    whole_slot,
+)
 from scheduler.engine.agent_views import AgentView
 from scheduler.engine.index.resource_vector import Layout
-from scheduler.engine.snapshot import Needs, Snapshot
+from scheduler.engine.snapshot import Requirements, Snapshot
 
 UNBOUNDED = MAX_AMOUNT - 1  # whole devices of agents with unknown devices: amounts alone decide
 
@@ -20,8 +26,8 @@ def shared_slots(snapshot: Snapshot) -> set[str]:
     known = _known_slots(snapshot.agents)
     if not known:
         return set()
-    asked = {id(session.needs): session.needs for session in snapshot.pending}.values()
-    found = {name for needs in asked for name in _parts_asked(needs) if name in known}
+    asked = {id(session.requirements): session.requirements for session in snapshot.pending}.values()
+    found = {name for needs in asked for name in _fractional_slots(needs) if name in known}
     return found.union(*map(_split_slots, snapshot.agents))
 
 
@@ -30,17 +36,17 @@ def missing_fields(agent: AgentView, layout: Layout) -> bool:
     return bool(agent.devices) and not _split_slots(agent) <= {*layout.shared}
 
 
-def kinds_of(agent: AgentView) -> list[tuple[str, int]]:
+def device_counts(agent: AgentView) -> list[tuple[str, int]]:
     """Return slot names and numbers of devices of the agent."""
     return [(devices.slot_name, devices.total) for devices in agent.devices]
 
 
-def can_deal(slots: Mapping[str, int], device_names: Iterable[str]) -> bool:
+def can_assign_all(slots: Mapping[str, int], device_names: Iterable[str]) -> bool:
     """Return True if single devices of these slots can satisfy the request."""
-    return all(is_dealt(name, slots.get(name, 0)) for name in device_names)
+    return all(can_assign(name, slots.get(name, 0)) for name in device_names)
 
 
-class Dealing:
+class DeviceVectors:
     """Converter that adds whole-device fields to amounts of agents and recognises requests for
     parts.
     """
@@ -51,37 +57,39 @@ class Dealing:
         self._known = _known_slots(agents)
         self._sizes: dict[object, Mapping[str, int]] = {}
 
-    def free_of(self, agent: AgentView) -> Mapping[str, int]:
+    def free_amounts(self, agent: AgentView) -> Mapping[str, int]:
         """Return its free amounts with whole-device fields, each at most the free amount."""
         if not self._shared:
             return agent.free
         return self._with_whole(agent.free, {each.slot_name: each.whole for each in agent.devices})
 
-    def capacity_of(self, agent: AgentView) -> Mapping[str, int]:
+    def capacity_amounts(self, agent: AgentView) -> Mapping[str, int]:
         return self._sized(agent, agent.capacity)
 
-    def largest_of(self, agent: AgentView) -> Mapping[str, int]:
+    def largest_amounts(self, agent: AgentView) -> Mapping[str, int]:
         return self._sized(agent, agent.largest)
 
-    def level_of(self, slot_name: str, device_names: Iterable[str]) -> str:
+    def ordering_slot(self, slot_name: str, device_names: Iterable[str]) -> str:
         """Return the slot name by which agents that know these devices are ordered."""
-        return whole_of(slot_name) if slot_name in device_names and slot_name in self._shared else slot_name
+        return whole_slot(slot_name) if slot_name in device_names and slot_name in self._shared else slot_name
 
-    def lacks_field(self, needs: Needs) -> bool:
+    def lacks_field(self, needs: Requirements) -> bool:
         """Return True if it requests a part of a device for which the layout has no field."""
-        return bool(self._known) and not (_parts_asked(needs) & self._known) <= {*self._shared}
+        return bool(self._known) and not (_fractional_slots(needs) & self._known) <= {*self._shared}
 
-    def parts_in(self, needs: Needs, requests: Mapping[int, int]) -> dict[int, Part]:
+    def fractional_requests(
+        self, needs: Requirements, requests: Mapping[int, int]
+    ) -> dict[int, FractionalRequest]:
         """Return the shareable parts that kernels request, by request vector. `requests` is keyed
         by id() of the slots.
         """
         found = {}
         for slots in needs.kernels if self._shared else ():
-            name = part_in(slots)
+            name = fractional_slot(slots)
             if name in self._shared:
                 request = requests[id(slots)]
-                whole = self._layout.pack_room({whole_of(name): MILLI})
-                found[request] = Part(name, slots[name], request - whole)
+                whole = self._layout.pack_room({whole_slot(name): MILLI})
+                found[request] = FractionalRequest(name, slots[name], request - whole)
         return found
 
     def _sized(self, agent: AgentView, amounts: ResourceSlots) -> Mapping[str, int]:
@@ -95,7 +103,7 @@ class Dealing:
 
     def _with_whole(self, amounts: ResourceSlots, whole: Mapping[str, int]) -> Mapping[str, int]:
         derived = {
-            whole_of(name): min(whole[name] * MILLI, amounts[name]) if name in whole else UNBOUNDED
+            whole_slot(name): min(whole[name] * MILLI, amounts[name]) if name in whole else UNBOUNDED
             for name in self._shared
         }
         return {**amounts, **derived}
@@ -106,8 +114,8 @@ def _known_slots(agents: Iterable[AgentView]) -> set[str]:
     return {devices.slot_name for kind in kinds.values() for devices in kind}
 
 
-def _parts_asked(needs: Needs) -> set[str]:
-    names = map(part_in, needs.kernels)
+def _fractional_slots(needs: Requirements) -> set[str]:
+    names = map(fractional_slot, needs.kernels)
     return {name for name in names if name is not None}
 
 

@@ -8,29 +8,29 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from common.values.resources import CPU, MEM, ResourceSlots
-from scheduler.engine.accelerators import Part
+from scheduler.engine.accelerators import FractionalRequest
 from scheduler.engine.agent_views import AgentView
 from scheduler.engine.index.accelerator_vectors import (
-    Dealing,
-    can_deal,
-    kinds_of,
+    DeviceVectors,
+    can_assign_all,
+    device_counts,
     missing_fields,
     shared_slots,
 )
-from scheduler.engine.index.bin_index import MEMORY, EmptiestFirst, Grid, among
-from scheduler.engine.index.request_shape import Search, Shape, fractions_of
-from scheduler.engine.index.resource_vector import Layout, most_apart
-from scheduler.engine.index.round_robin_index import Rounds
-from scheduler.engine.snapshot import Needs, PendingSession, Snapshot
+from scheduler.engine.index.bin_index import MEMORY, BinIndex, EmptiestFirstIndex, restricted_to
+from scheduler.engine.index.request_shape import CandidateQueries, RequestClass, total_fractions
+from scheduler.engine.index.resource_vector import Layout, spread_count
+from scheduler.engine.index.round_robin_index import RoundRobinIndex
+from scheduler.engine.snapshot import PendingSession, Requirements, Snapshot
 from scheduler.engine.values import Gang, Strategy
 
-GRIDS = {
-    Strategy.CONCENTRATED: Grid,
-    Strategy.DISPERSED: EmptiestFirst,
-    Strategy.ROUND_ROBIN: Rounds,
+INDEX_TYPES = {
+    Strategy.CONCENTRATED: BinIndex,
+    Strategy.DISPERSED: EmptiestFirstIndex,
+    Strategy.ROUND_ROBIN: RoundRobinIndex,
 }
-NOBODY: frozenset[int] = frozenset()
-MOST_SHAPES = 10_000  # old shapes stay until the cache is cleared
+NO_AGENTS: frozenset[int] = frozenset()
+MAX_CLASSES = 10_000  # old shapes stay until the cache is cleared
 
 
 class UnknownSlot(Exception):
@@ -60,20 +60,20 @@ class PoolKey(NamedTuple):
             0.0 if closes_at is None else closes_at.timestamp(), self.open_to or 0, self.device_names,
         )  # fmt: skip
 
-    def may_host(self, needs: Needs) -> bool:
+    def may_host(self, needs: Requirements) -> bool:
         """Return True if these agents accept such sessions now, given capacity."""
         is_open = self.open_to is None or self.open_to in needs.reservations
         return is_open and self.architecture == needs.architecture
 
 
-class Sizes(NamedTuple):
+class AgentSizes(NamedTuple):
     """Capacity of each agent, and the distinct most that one kernel gets, without agent numbers."""
 
     capacities: list[int]
     largest: set[int]
 
 
-class Fleet:
+class AgentIndex:
     """Schedulable agents, pooled by architecture, slot kinds and reservation, with one grid per
     pool in the state before the pass.
 
@@ -82,99 +82,99 @@ class Fleet:
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self._seen = snapshot.agents
+        self._all_views = snapshot.agents
         self._strategy = snapshot.rules.strategy
         self.layout = Layout(_slot_names(snapshot), shared_slots(snapshot))
-        self.dealing = Dealing(snapshot.agents, self.layout)
-        self.parts: dict[int, Part] = {}  # by request vector
-        self.total = _together(snapshot.agents)
+        self.device_vectors = DeviceVectors(snapshot.agents, self.layout)
+        self.fractional_requests: dict[int, FractionalRequest] = {}  # by request vector
+        self.total = _total_capacity(snapshot.agents)
         # A grid takes the highest number first, which so is the smallest id.
         schedulable = (agent for agent in snapshot.agents if agent.is_schedulable)
-        self.agents = sorted(schedulable, key=lambda agent: agent.id, reverse=True)
-        self.ids = [agent.id for agent in self.agents]
-        self.ids_alone = [(agent_id,) for agent_id in self.ids]  # as in placements of one kernel
-        self.ordinals = {agent.id: ordinal for ordinal, agent in enumerate(self.agents)}
+        self.views = sorted(schedulable, key=lambda agent: agent.id, reverse=True)
+        self.ids = [agent.id for agent in self.views]
+        self.single_ids = [(agent_id,) for agent_id in self.ids]  # as in placements of one kernel
+        self.numbers = {agent.id: ordinal for ordinal, agent in enumerate(self.views)}
         # By agent number, as the following lists.
-        self.capacities = self._pack([self.dealing.capacity_of(agent) for agent in self.agents])
-        self.is_overcommitted = any(agent.real is not None for agent in self.agents)
+        self.capacities = self._pack([self.device_vectors.capacity_amounts(agent) for agent in self.views])
+        self.is_overcommitted = any(agent.real_capacity is not None for agent in self.views)
         self.largest = (  # most that one kernel gets
-            self._pack([self.dealing.largest_of(agent) for agent in self.agents])
+            self._pack([self.device_vectors.largest_amounts(agent) for agent in self.views])
             if self.is_overcommitted
             else self.capacities
         )
         self._hosts: dict[frozenset[int], frozenset[int]] = {}  # one object per distinct set
-        pack_room, free_of = self.layout.pack_room, self.dealing.free_of
-        self.free = [pack_room(free_of(agent), ordinal) for ordinal, agent in enumerate(self.agents)]
+        pack_room, free_of = self.layout.pack_room, self.device_vectors.free_amounts
+        self.free = [pack_room(free_of(agent), ordinal) for ordinal, agent in enumerate(self.views)]
         self._pool_keys: list[PoolKey] = []
         self.pool_of: list[int] = []  # by agent number
         self.members: list[list[int]] = []  # agent numbers by pool
-        self.grids: list[Grid] = []
+        self.bins: list[BinIndex] = []
         self._fill_pools()
-        self._begin_behind(snapshot.last_agent_id)
-        self._sizes: dict[tuple[str, str, int | None, int | None], Sizes] = {}
-        self.shapes: dict[int, Shape] = {}  # by id() of the needs
-        self._shapes: dict[Needs, Shape] = {}
-        self._asked: list[Needs] = []  # keeps the objects alive, as id() is reused otherwise
+        self._start_behind(snapshot.last_agent_id)
+        self._sizes: dict[tuple[str, str, int | None, int | None], AgentSizes] = {}
+        self.classes: dict[int, RequestClass] = {}  # by id() of the needs
+        self._classes: dict[Requirements, RequestClass] = {}
+        self._compiled: list[Requirements] = []  # keeps the objects alive, as id() is reused otherwise
 
-    def follow(self, snapshot: Snapshot) -> bool:
+    def update(self, snapshot: Snapshot) -> bool:
         """Update free amounts from a later snapshot. Return False if anything else changed; then a
         new index is needed.
         """
-        if snapshot.rules.strategy is not self._strategy or len(snapshot.agents) != len(self._seen):
+        if snapshot.rules.strategy is not self._strategy or len(snapshot.agents) != len(self._all_views):
             return False
-        if snapshot.agents is not self._seen:
-            pairs = zip(self._seen, snapshot.agents, strict=True)
+        if snapshot.agents is not self._all_views:
+            pairs = zip(self._all_views, snapshot.agents, strict=True)
             changed = [(before, after) for before, after in pairs if before is not after]
             if not all(_differ_in_room(*pair) for pair in changed):
                 return False
             if any(missing_fields(agent, self.layout) for _, agent in changed):
                 return False
-            self._seen = snapshot.agents
+            self._all_views = snapshot.agents
             for _, agent in changed:
                 self._set_free(agent)
-        self._begin_behind(snapshot.last_agent_id)
-        for shape in self._shapes.values():
-            shape.has_no_room, shape.may_keep = False, True
-            shape.looked_in_vain, shape.looks_in_vain = False, 0
-            shape.longest.clear()
-        if len(self.shapes) > MOST_SHAPES:
-            self._forget_shapes()
+        self._start_behind(snapshot.last_agent_id)
+        for shape in self._classes.values():
+            shape.has_no_room, shape.may_reserve = False, True
+            shape.search_failed, shape.failed_searches = False, 0
+            shape.longest_runtime.clear()
+        if len(self.classes) > MAX_CLASSES:
+            self._clear_classes()
         return True
 
-    def shape_of(self, needs: Needs) -> Shape:
+    def request_class(self, needs: Requirements) -> RequestClass:
         """Return the compiled needs. Raises UnknownSlot."""
-        shape = self._shapes.get(needs)
+        shape = self._classes.get(needs)
         if shape is None:
-            shape = self._shapes[needs] = self._compile(needs)
-        self.shapes[id(needs)] = shape
-        self._asked.append(needs)
+            shape = self._classes[needs] = self._compile(needs)
+        self.classes[id(needs)] = shape
+        self._compiled.append(needs)
         return shape
 
-    def learn_shapes(self, pending: Iterable[PendingSession]) -> int:
+    def compile_requirements(self, pending: Iterable[PendingSession]) -> int:
         """Compile the needs of all these sessions. Return the smallest memory request as a vector.
         Raises UnknownSlot.
         """
-        asked, shapes = list(map(attrgetter("needs"), pending)), self.shapes
+        asked, shapes = list(map(attrgetter("requirements"), pending)), self.classes
         keys = set(map(id, asked))
         if not shapes.keys() >= keys:
             for needs in asked:
                 if id(needs) not in shapes:
-                    self.shape_of(needs)
+                    self.request_class(needs)
         return min(map(attrgetter("least_memory"), map(shapes.__getitem__, keys)), default=0)
 
-    def pools_open_to(self, needs: Needs) -> set[int]:
+    def pools_open_to(self, needs: Requirements) -> set[int]:
         """Return the pools whose agents accept such sessions now, of any size."""
         return {number for number, key in enumerate(self._pool_keys) if key.may_host(needs)}
 
-    def pools_that_know(self, slot_name: str) -> set[int]:
+    def pools_with_devices(self, slot_name: str) -> set[int]:
         """Return the pools whose agents know the devices of that slot one by one."""
         return {number for number, key in enumerate(self._pool_keys) if slot_name in key.device_names}
 
-    def members_of(self, pools: Iterable[int]) -> list[int]:
+    def members_in(self, pools: Iterable[int]) -> list[int]:
         """Return the agent numbers of these pools, pool by pool."""
         return [ordinal for pool in sorted(pools) for ordinal in self.members[pool]]
 
-    def sizes(self, needs: Needs, largest_kernel: int | None = None) -> Sizes:
+    def sizes(self, needs: Requirements, largest_kernel: int | None = None) -> AgentSizes:
         """Return the sizes of all agents that suit such needs, schedulable or not; constant over
         passes. `largest_kernel`: the largest kernel of a combined request; `largest` then applies
         to the combination.
@@ -182,24 +182,24 @@ class Fleet:
         key = needs.architecture, needs.device_model, needs.required_agent_id, largest_kernel
         sizes = self._sizes.get(key)
         if sizes is None:
-            pack, dealing = self.layout.pack_room, self.dealing
-            suiting = [agent for agent in self._seen if needs.suits(agent)]
-            capacities = [pack(dealing.capacity_of(agent)) for agent in suiting]
+            pack, dealing = self.layout.pack_room, self.device_vectors
+            suiting = [agent for agent in self._all_views if needs.suits(agent)]
+            capacities = [pack(dealing.capacity_amounts(agent)) for agent in suiting]
             if largest_kernel is None:
-                alike = {id(each): each for each in map(dealing.largest_of, suiting)}.values()
+                alike = {id(each): each for each in map(dealing.largest_amounts, suiting)}.values()
                 largest = {pack(each) for each in alike}
             else:
-                pairs = zip(capacities, self.sizes_of_each(needs), strict=True)
+                pairs = zip(capacities, self.largest_kernels(needs), strict=True)
                 largest = {has if self.layout.fits(largest_kernel, of_one) else 0 for has, of_one in pairs}
-            sizes = self._sizes[key] = Sizes(capacities, largest)
+            sizes = self._sizes[key] = AgentSizes(capacities, largest)
         return sizes
 
-    def may_hold(self, shape: Shape) -> bool:
+    def may_hold(self, shape: RequestClass) -> bool:
         """Return True if empty schedulable agents could hold all its kernels."""
-        ordinals = self.members_of(shape.pools) if shape.designated is None else [shape.designated]
+        ordinals = self.members_in(shape.pools) if shape.designated is None else [shape.designated]
         left = [self.capacities[ordinal] for ordinal in ordinals if ordinal >= 0]
         if shape.is_spread:
-            return most_apart(shape.requests, left, self.layout.fits) == len(shape.requests)
+            return spread_count(shape.requests, left, self.layout.fits) == len(shape.requests)
         for request in shape.requests:
             place = next((n for n, room in enumerate(left) if self.layout.fits(request, room)), None)
             if place is None:
@@ -207,32 +207,32 @@ class Fleet:
             left[place] -= 0 if shape.is_together else request  # parts of devices do not add up
         return True
 
-    def sizes_of_each(self, needs: Needs) -> list[int]:
+    def largest_kernels(self, needs: Requirements) -> list[int]:
         """Return the most that one kernel gets on each of these agents."""
-        pack, largest_of = self.layout.pack_room, self.dealing.largest_of
-        return [pack(largest_of(agent)) for agent in self._seen if needs.suits(agent)]
+        pack, largest_of = self.layout.pack_room, self.device_vectors.largest_amounts
+        return [pack(largest_of(agent)) for agent in self._all_views if needs.suits(agent)]
 
-    def _begin_behind(self, agent_id: int) -> None:
+    def _start_behind(self, agent_id: int) -> None:
         """Start round-robin behind this agent, which may be gone: ids grow as numbers fall."""
-        ordinal = bisect_left(self.agents, -agent_id, key=lambda agent: -agent.id)
-        for grid in self.grids:
-            grid.begin_behind(ordinal)
+        ordinal = bisect_left(self.views, -agent_id, key=lambda agent: -agent.id)
+        for grid in self.bins:
+            grid.start_behind(ordinal)
 
     def _set_free(self, agent: AgentView) -> None:
-        ordinal = self.ordinals.get(agent.id)
+        ordinal = self.numbers.get(agent.id)
         if ordinal is None:
             return
-        self.agents[ordinal] = agent
-        vector = self.layout.pack_room(self.dealing.free_of(agent), ordinal)
+        self.views[ordinal] = agent
+        vector = self.layout.pack_room(self.device_vectors.free_amounts(agent), ordinal)
         if vector != self.free[ordinal]:
-            self.grids[self.pool_of[ordinal]].set_free(ordinal, vector)
+            self.bins[self.pool_of[ordinal]].set_free(ordinal, vector)
 
-    def _forget_shapes(self) -> None:
-        self.shapes.clear()
-        self._shapes.clear()
+    def _clear_classes(self) -> None:
+        self.classes.clear()
+        self._classes.clear()
         self._sizes.clear()
-        self._asked.clear()
-        self.parts.clear()
+        self._compiled.clear()
+        self.fractional_requests.clear()
 
     def _pack(self, amounts: Sequence[Mapping[str, int]]) -> list[int]:
         """Pack the amounts of each agent as vectors."""
@@ -241,31 +241,33 @@ class Fleet:
         return [packed[id(each)] + ordinal for ordinal, each in enumerate(amounts)]
 
     def _fill_pools(self) -> None:
-        keys = [_pool_key(agent) for agent in self.agents]
+        keys = [_pool_key(agent) for agent in self.views]
         self._pool_keys = sorted(set(keys), key=lambda key: key.order)
         self.closes_at = [key.closes_at for key in self._pool_keys]
         self.has_windows = any(key.closes_at or key.open_to is not None for key in self._pool_keys)
         numbers = {key: number for number, key in enumerate(self._pool_keys)}
         self.pool_of = [numbers[key] for key in keys]
-        kind = GRIDS[self._strategy]
+        kind = INDEX_TYPES[self._strategy]
         self.members = [[] for _ in self._pool_keys]
         for ordinal, number in enumerate(self.pool_of):
             self.members[number].append(ordinal)
         for key, members in zip(self._pool_keys, self.members, strict=True):
             device = next((name for name in key.slot_names if name not in (CPU, MEM)), None)
-            grid = kind(self.free, self.layout, device and self.dealing.level_of(device, key.device_names))
+            grid = kind(
+                self.free, self.layout, device and self.device_vectors.ordering_slot(device, key.device_names)
+            )
             grid.fill([self.free[ordinal] for ordinal in members])
-            self.grids.append(grid)
+            self.bins.append(grid)
 
-    def _compile(self, needs: Needs) -> Shape:
-        if not self.layout.has_all(needs.total) or self.dealing.lacks_field(needs):
+    def _compile(self, needs: Requirements) -> RequestClass:
+        if not self.layout.has_all(needs.total) or self.device_vectors.lacks_field(needs):
             raise UnknownSlot
         requests = {id(slots): self.layout.pack_request(slots) for slots in needs.kernels}
-        parts = self.dealing.parts_in(needs, requests)
-        self.parts.update(parts)
+        parts = self.device_vectors.fractional_requests(needs, requests)
+        self.fractional_requests.update(parts)
         is_one = needs.gang is Gang.ONE_MACHINE and len(needs.kernels) > 1
-        order, searches, largest = self._searches(needs, requests, is_one_request=is_one and not parts)
-        designated = self._named(needs, needs.required_agent_id)
+        order, searches, largest = self._queries(needs, requests, is_one_request=is_one and not parts)
+        designated = self._agent_number(needs, needs.required_agent_id)
         pools = {pool for _, search in searches for pool, _ in search}
         preferred = self._preferred(needs, pools)
         if designated is not None and designated >= 0:
@@ -273,32 +275,32 @@ class Fleet:
         is_bounded = any(self.closes_at[pool] is not None for pool in pools)
         is_together = is_one and bool(parts)
         is_plain = (
-            needs.companions is None
+            needs.placement_group is None
             and not is_together
             and (needs.gang is not Gang.SPREAD or len(order) == 1)
         )
         only_search = searches[0][1]
         is_alone = len(order) == len(only_search) == 1 and is_plain and not parts
-        return Shape(
-            needs=needs,
+        return RequestClass(
+            requirements=needs,
             order=order,
-            searches=searches,
+            queries=searches,
             is_bounded=is_bounded,
             designated=designated,
             preferred=preferred,
-            lone_search=only_search[0] if is_alone and not is_bounded and preferred is None else None,
+            single_query=only_search[0] if is_alone and not is_bounded and preferred is None else None,
             total=self.layout.pack_request(needs.total),
             least_memory=min(request & MEMORY for request, _ in searches),
-            fractions=fractions_of(needs.total, self.total),
+            fractions=total_fractions(needs.total, self.total),
             is_plain=is_plain,
             is_together=is_together,
             largest_kernel=largest,
-            parts=parts,
+            fractional_requests=parts,
         )
 
-    def _searches(
-        self, needs: Needs, requests: Mapping[int, int], *, is_one_request: bool
-    ) -> tuple[tuple[int, ...], tuple[tuple[int, Search], ...], int | None]:
+    def _queries(
+        self, needs: Requirements, requests: Mapping[int, int], *, is_one_request: bool
+    ) -> tuple[tuple[int, ...], tuple[tuple[int, CandidateQueries], ...], int | None]:
         """Return the order of the kernels, largest first, and request and search of each; if
         combined, one request for all and the largest kernel. `requests` is keyed by id() of the
         slots.
@@ -306,33 +308,37 @@ class Fleet:
         packed = [requests[id(slots)] for slots in needs.kernels]
         if is_one_request:
             whole, largest = self.layout.pack_request(needs.total), reduce(self.layout.greater, packed)
-            search = self._search(needs, needs.total, whole, largest)
+            search = self._query_pools(needs, needs.total, whole, largest)
             return tuple(range(len(packed))), ((whole, search),), largest
         order = tuple(sorted(range(len(packed)), key=packed.__getitem__, reverse=True))
         searches = {
-            id(slots): self._search(needs, slots, requests[id(slots)], requests[id(slots)])
+            id(slots): self._query_pools(needs, slots, requests[id(slots)], requests[id(slots)])
             for slots in needs.kernels
         }
         return order, tuple((packed[index], searches[id(needs.kernels[index])]) for index in order), None
 
-    def _named(self, needs: Needs, agent_id: int | None) -> int | None:
+    def _agent_number(self, needs: Requirements, agent_id: int | None) -> int | None:
         """Return the number of that agent; −1 if it could not host `needs`; None if none is named."""
         if agent_id is None:
             return None
-        ordinal = self.ordinals.get(agent_id, -1)
-        if ordinal < 0 or not needs.may_run_on(self.agents[ordinal]):
+        ordinal = self.numbers.get(agent_id, -1)
+        if ordinal < 0 or not needs.may_run_on(self.views[ordinal]):
             return -1
-        agent = self.agents[ordinal]
+        agent = self.views[ordinal]
         names = [devices.slot_name for devices in agent.devices]
-        is_dealt = not names or all(can_deal(slots, names) for slots in needs.kernels)
-        is_large = agent.real is None or all(slots.fits_in(agent.real) for slots in needs.kernels)
+        is_dealt = not names or all(can_assign_all(slots, names) for slots in needs.kernels)
+        is_large = agent.real_capacity is None or all(
+            slots.fits_in(agent.real_capacity) for slots in needs.kernels
+        )
         return ordinal if is_dealt and is_large else -1
 
-    def _preferred(self, needs: Needs, pools: set[int]) -> int | None:
-        ordinal = self._named(needs, needs.designated_agent_id) if needs.may_run_elsewhere else None
+    def _preferred(self, needs: Requirements, pools: set[int]) -> int | None:
+        ordinal = self._agent_number(needs, needs.designated_agent_id) if needs.may_run_elsewhere else None
         return ordinal if ordinal is not None and ordinal >= 0 and self.pool_of[ordinal] in pools else None
 
-    def _search(self, needs: Needs, slots: ResourceSlots, request: int, one: int) -> Search:
+    def _query_pools(
+        self, needs: Requirements, slots: ResourceSlots, request: int, one: int
+    ) -> CandidateQueries:
         """Return the pools to search and a query for each. `one`: largest request of a kernel, if
         `slots` combines several.
         """
@@ -343,17 +349,19 @@ class Fleet:
             for number, key in enumerate(self._pool_keys)
             if key.may_host(needs)
             and all(name in key.slot_names for name in slots)
-            and (not key.device_names or can_deal(slots, key.device_names))
+            and (not key.device_names or can_assign_all(slots, key.device_names))
         ]
         # Agents reserved for it come first.
         found.sort(key=lambda number: self._pool_keys[number].open_to is None)
-        queries = ((number, self.grids[number].query(request)) for number in found)
+        queries = ((number, self.bins[number].query(request)) for number in found)
         if not (self.is_overcommitted or needs.device_model):
             return tuple(queries)
         large = ((number, query, self._hosts_in(number, needs, one)) for number, query in queries)
-        return tuple((number, among(query, hosts)) for number, query, hosts in large if hosts != NOBODY)
+        return tuple(
+            (number, restricted_to(query, hosts)) for number, query, hosts in large if hosts != NO_AGENTS
+        )
 
-    def _hosts_in(self, pool: int, needs: Needs, request: int) -> frozenset[int] | None:
+    def _hosts_in(self, pool: int, needs: Requirements, request: int) -> frozenset[int] | None:
         """Return the agents of a pool that have the model and could hold one kernel if empty; None:
         all.
         """
@@ -361,7 +369,7 @@ class Fleet:
         hosts = frozenset(
             each
             for each in members
-            if needs.suits(self.agents[each]) and self.layout.fits(request, self.largest[each])
+            if needs.suits(self.views[each]) and self.layout.fits(request, self.largest[each])
         )
         return None if len(hosts) == len(members) else self._hosts.setdefault(hosts, hosts)
 
@@ -373,9 +381,9 @@ def _differ_in_room(before: AgentView, after: AgentView) -> bool:
         and before.is_schedulable == after.is_schedulable
         and before.architecture == after.architecture
         and before.capacity == after.capacity
-        and before.real == after.real
+        and before.real_capacity == after.real_capacity
         and before.device_model == after.device_model
-        and kinds_of(before) == kinds_of(after)
+        and device_counts(before) == device_counts(after)
         and before.window == after.window
         and before.next_window == after.next_window
     )
@@ -395,12 +403,12 @@ def _slot_names(snapshot: Snapshot) -> set[str]:
     names: set[str] = set()
     for capacity in {id(agent.capacity): agent.capacity for agent in snapshot.agents}.values():
         names.update(capacity)
-    for needs in {id(session.needs): session.needs for session in snapshot.pending}.values():
+    for needs in {id(session.requirements): session.requirements for session in snapshot.pending}.values():
         names.update(needs.total)
     return names
 
 
-def _together(agents: tuple[AgentView, ...]) -> dict[str, int]:
+def _total_capacity(agents: tuple[AgentView, ...]) -> dict[str, int]:
     total: dict[str, int] = {}
     for agent in agents:
         for name, amount in agent.capacity.items():

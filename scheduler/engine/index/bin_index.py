@@ -20,7 +20,7 @@ LEVEL = 2**13  # cell number = device level × LEVEL + bucket of cores
 # Agents with more are in the last cells.
 MOST_DEVICES, MOST_CORES = 2**10 * DEVICES_OF_LEVEL, (LEVEL - 1) * CORES_OF_BUCKET
 MEMORY = FIELD_MASK << FIELD_BITS
-MOST_NUMBERS = 2**14  # size of the cache
+MAX_CACHED_NUMBERS = 2**14  # size of the cache
 LOW = MEMORY | FIELD_MASK  # memory and agent number
 
 
@@ -36,12 +36,12 @@ Query = tuple[
 ]
 
 
-def among(query: Query, hosts: Container[int] | None) -> Query:
+def restricted_to(query: Query, hosts: Container[int] | None) -> Query:
     """Return the query restricted to these agents; None: all."""
     return (*query[:-1], hosts)
 
 
-class Grid:
+class BinIndex:
     """Agents of one pool; `free[number]` is what each has, as a vector. Takes the fullest with
     capacity, by devices, then cores, then memory. Only the first kind of device has levels: in a
     pool with two kinds, requests for the other examine all agents with enough of the rest.
@@ -54,11 +54,11 @@ class Grid:
         self._guards = layout.guards
         device_shift = None if device is None else layout.shift_of(device)
         # Cached, as few amounts of cores and devices occur.
-        self._numbers = _Numbers(device_shift)
-        self._filled: list[int] = []  # numbers of the non-empty cells, sorted
+        self._numbers = _BinNumbers(device_shift)
+        self._bin_numbers: list[int] = []  # numbers of the non-empty cells, sorted
         # For each of these, memory and number of its agents; the next to take is the last, so that
         # taking it moves no other.
-        self._cells: list[list[int]] = []
+        self._bins: list[list[int]] = []
         self._least_memory = 0  # smallest memory request, as a vector
         # Agents with less than that, which would otherwise fill most of the examined cells.
         self._left_out: set[int] = set()
@@ -69,11 +69,11 @@ class Grid:
         """
         twin = copy(self)
         twin._free, twin._least_memory, twin._left_out = free, least_memory, set()
-        twin._filled = self._filled[:]
-        twin._cells = [cell[:] for cell in self._cells]
+        twin._bin_numbers = self._bin_numbers[:]
+        twin._bins = [cell[:] for cell in self._bins]
         return twin
 
-    def begin_behind(self, ordinal: int) -> None:
+    def start_behind(self, ordinal: int) -> None:
         """Set the agent that was taken last before the pass. Does nothing except for round-robin."""
 
     def query(self, request: int) -> Query:
@@ -85,7 +85,7 @@ class Grid:
         """Take capacity for a request on the best agent. Return its number."""
         request, first, least, low, grows_by, hosts = query
         free, guards = self._free, self._guards
-        filled, cells = self._filled, self._cells
+        filled, cells = self._bin_numbers, self._bins
         place, count = bisect_left(filled, first), len(filled)
         while place < count:
             cell = cells[place]
@@ -110,8 +110,8 @@ class Grid:
         cells: dict[int, list[int]] = {}
         for vector in vectors:
             cells.setdefault(self._numbers[vector >> CPU_SHIFT], []).append(vector & LOW ^ self.flip)
-        self._filled = sorted(cells)
-        self._cells = [sorted(cells[number]) for number in self._filled]
+        self._bin_numbers = sorted(cells)
+        self._bins = [sorted(cells[number]) for number in self._bin_numbers]
 
     def set_free(self, ordinal: int, vector: int) -> None:
         """Set what an agent has free."""
@@ -120,15 +120,15 @@ class Grid:
         if ordinal in self._left_out:
             self._left_out.remove(ordinal)
         else:
-            place = bisect_left(self._filled, self._numbers[was >> CPU_SHIFT])
-            index = bisect_left(self._cells[place], was & LOW ^ self.flip)
+            place = bisect_left(self._bin_numbers, self._numbers[was >> CPU_SHIFT])
+            index = bisect_left(self._bins[place], was & LOW ^ self.flip)
         self._move(place, index, vector, vector & LOW ^ self.flip)
 
     def _move(self, place: int | None, index: int, vector: int, entry: int) -> None:
         """Move an agent from the cell at `place`, if any, to the cell of `vector`, its present free
         amounts; `entry` is its cell entry.
         """
-        filled, cells = self._filled, self._cells
+        filled, cells = self._bin_numbers, self._bins
         is_left_out = vector & MEMORY < self._least_memory
         number = self._numbers[vector >> CPU_SHIFT]
         if place is not None:
@@ -151,7 +151,7 @@ class Grid:
             cells.insert(place, [entry])
 
 
-class EmptiestFirst(Grid):
+class EmptiestFirstIndex(BinIndex):
     """Grid that takes the emptiest agent."""
 
     flip = 0
@@ -162,7 +162,7 @@ class EmptiestFirst(Grid):
 
     def take(self, query: Query) -> int | None:
         request, first, least, low, grows_by, hosts = query
-        free, guards, filled, cells = self._free, self._guards, self._filled, self._cells
+        free, guards, filled, cells = self._free, self._guards, self._bin_numbers, self._bins
         for place in range(len(filled) - 1, bisect_left(filled, first) - 1, -1):
             cell = cells[place]
             if cell[-1] < low or filled[place] % LEVEL < least:
@@ -180,7 +180,7 @@ class EmptiestFirst(Grid):
         return None
 
 
-class _Numbers(dict[int, int]):
+class _BinNumbers(dict[int, int]):
     """Cache of cell numbers: of what an agent has free, or for a request the first cell that can
     have capacity; keyed by the vector's fields from cores upwards.
     """
@@ -190,7 +190,7 @@ class _Numbers(dict[int, int]):
         self._device_shift = device_shift
 
     def __missing__(self, cores_and_devices: int) -> int:
-        if len(self) >= MOST_NUMBERS:
+        if len(self) >= MAX_CACHED_NUMBERS:
             self.clear()
         cores = cores_and_devices & FIELD_MASK
         number = min(cores, MOST_CORES) // CORES_OF_BUCKET

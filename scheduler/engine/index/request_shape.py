@@ -5,33 +5,33 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from common.values.resources import ResourceSlots
-from scheduler.engine.accelerators import Part
+from scheduler.engine.accelerators import FractionalRequest
 from scheduler.engine.index.bin_index import Query
-from scheduler.engine.snapshot import Needs
+from scheduler.engine.snapshot import Requirements
 from scheduler.engine.values import Fractions, Gang
 
 
-def fractions_of(slots: ResourceSlots, total: Mapping[str, int]) -> Fractions:
+def total_fractions(slots: ResourceSlots, total: Mapping[str, int]) -> Fractions:
     """Return the fraction of the group's total per slot, numbered by the order of `total`."""
     numbered = enumerate(total.items())
     return tuple([(number, slots[name] / amount) for number, (name, amount) in numbered if name in slots])
 
 
 # Pools in which a kernel could run, in search order, with a query for each.
-Search = tuple[tuple[int, Query], ...]
+CandidateQueries = tuple[tuple[int, Query], ...]
 
 
 @dataclass(slots=True, eq=False)
-class Shape:
+class RequestClass:
     """Equal needs, compiled. State of a pass is reset when the next begins."""
 
-    needs: Needs
+    requirements: Requirements
     order: tuple[int, ...]  # kernels of `needs`, largest first
     # For each, in that order, request vector and search; one entry if combined.
-    searches: tuple[tuple[int, Search], ...]
+    queries: tuple[tuple[int, CandidateQueries], ...]
     designated: int | None  # number of the only allowed agent, if one is named; −1: it cannot host
     preferred: int | None  # number of the agent to try first, if any
-    lone_search: tuple[int, Query] | None  # of its only kernel, if there is only one pool
+    single_query: tuple[int, Query] | None  # of its only kernel, if there is only one pool
     total: int  # vector of all kernels
     least_memory: int  # smallest memory request, as a vector
     fractions: Fractions
@@ -44,26 +44,26 @@ class Shape:
     # while it has no capacity: sessions with this end or a later one found none
     no_room_from: datetime | None = None
     has_no_room: bool = False  # within a pass capacity only shrinks: what failed once fails again
-    looked_in_vain: bool = False  # for a reservation with a known start
-    may_keep: bool = True  # a reservation for one of its sessions is still possible
+    search_failed: bool = False  # for a reservation with a known start
+    may_reserve: bool = True  # a reservation for one of its sessions is still possible
     # If bounded: longest run time for which a reservation is possible; by whether the session has
     # waited long.
-    longest: dict[bool, timedelta] = field(default_factory=dict)
-    looks_in_vain: int = 0  # if bounded
+    longest_runtime: dict[bool, timedelta] = field(default_factory=dict)
+    failed_searches: int = 0  # if bounded
     # Shareable parts of kernels, by request.
-    parts: Mapping[int, Part] = field(default_factory=dict)
+    fractional_requests: Mapping[int, FractionalRequest] = field(default_factory=dict)
 
     @property
     def requests(self) -> list[int]:
         """Request vectors of its kernels, largest first."""
-        return [request for request, _ in self.searches]
+        return [request for request, _ in self.queries]
 
     @property
     def is_spread(self) -> bool:
         """True if each of its kernels needs another agent."""
-        return self.needs.gang is Gang.SPREAD
+        return self.requirements.gang is Gang.SPREAD
 
-    def of_one_kernel(self, request: int) -> int:
+    def largest_single(self, request: int) -> int:
         """Return the largest single kernel of a request, which must fit in the real capacity of an
         agent.
         """
@@ -72,4 +72,4 @@ class Shape:
     @property
     def pools(self) -> set[int]:
         """Pools in which one of its kernels could run."""
-        return {pool for _, search in self.searches for pool, _ in search}
+        return {pool for _, search in self.queries for pool, _ in search}

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 
 from common.values.resources import CPU, MAX_AMOUNT, MEM, MILLI, ResourceSlots
-from scheduler.engine.accelerators import WHOLE_MARK, devices_for, whole_of
+from scheduler.engine.accelerators import WHOLE_MARK, device_count, whole_slot
 
 
-def most_apart(requests: Sequence[int], vectors: Iterable[int], fits: Callable[[int, int], bool]) -> int:
+def spread_count(requests: Sequence[int], vectors: Iterable[int], fits: Callable[[int, int], bool]) -> int:
     """Return how many of the requests, largest first, get a vector each; each takes the smallest
     that fits.
     """
@@ -29,7 +29,7 @@ GUARD = 1 << (FIELD_BITS - 1)
 
 CPU_SHIFT = 2 * FIELD_BITS
 
-MOST_COMPARED = 32  # vectors with which each is compared; mostly there are fewer undominated ones
+MAX_COMPARED = 32  # vectors with which each is compared; mostly there are fewer undominated ones
 
 FIRST_DEVICE_SHIFT = 3 * FIELD_BITS
 
@@ -41,14 +41,14 @@ class Layout:
 
     def __init__(self, slot_names: Iterable[str], shared: Iterable[str] = ()) -> None:
         self.shared = sorted(shared)
-        slot_names = {*slot_names, *map(whole_of, self.shared)}
+        slot_names = {*slot_names, *map(whole_slot, self.shared)}
         self.devices = sorted(set(slot_names) - {CPU, MEM})
         self._shift_of = {
             name: FIELD_BITS * (index + 1) for index, name in enumerate((MEM, CPU, *self.devices))
         }
         self.guards = sum(GUARD << shift for shift in (0, *self._shift_of.values()))
-        self._derived = sum(FIELD_MASK << self._shift_of[whole_of(name)] for name in self.shared)
-        self._whole_guards = sum(GUARD << self._shift_of[whole_of(name)] for name in self.shared)
+        self._derived = sum(FIELD_MASK << self._shift_of[whole_slot(name)] for name in self.shared)
+        self._whole_guards = sum(GUARD << self._shift_of[whole_slot(name)] for name in self.shared)
         self._all = self.guards - (self.guards >> FIELD_BITS - 1)  # all bits below the guards
 
     def has_all(self, slot_names: Iterable[str]) -> bool:
@@ -62,7 +62,7 @@ class Layout:
         request = sum(min(amount, MAX_AMOUNT) << self._shift_of[name] for name, amount in slots.items())
         for name in self.shared:
             if amount := min(slots.get(name, 0), MAX_AMOUNT - MILLI):
-                request += devices_for(amount) * MILLI << self._shift_of[whole_of(name)]
+                request += device_count(amount) * MILLI << self._shift_of[whole_slot(name)]
         return request
 
     def pack_room(self, slots: Mapping[str, int], ordinal: int = 0) -> int:
@@ -133,7 +133,7 @@ class Layout:
         """
         guards, found = self.guards, list[int]()
         for room in sorted(set(rooms), reverse=True):  # a dominating vector is larger
-            for each in found[:MOST_COMPARED]:
+            for each in found[:MAX_COMPARED]:
                 if ((each | guards) - room) & guards == guards:
                     break
             else:

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from copy import copy
 from typing import Self
 
-from scheduler.engine.index.bin_index import Grid, Query
+from scheduler.engine.index.bin_index import BinIndex, Query
 from scheduler.engine.index.resource_vector import FIELD_MASK
 
 
-class Rounds(Grid):
+class RoundRobinIndex(BinIndex):
     """Index that takes the next agent with capacity behind the last one taken, by id, cyclically.
     Examines one agent after the other, so it slows down as agents fill up.
     """
@@ -26,7 +26,7 @@ class Rounds(Grid):
         self._negated = sorted(-(vector & FIELD_MASK) for vector in vectors)  # smallest id first
         self._next = 0  # index of the next agent
 
-    def begin_behind(self, ordinal: int) -> None:
+    def start_behind(self, ordinal: int) -> None:
         self._next = bisect_left(self._negated, 1 - ordinal)
 
     def take(self, query: Query) -> int | None:

@@ -6,15 +6,15 @@ from heapq import heapify, heappop, heapreplace
 from typing import NamedTuple
 from uuid import UUID
 
-from scheduler.engine.accelerators import Share
-from scheduler.engine.agent_views import Preemptible
-from scheduler.engine.capacity.tracker import Machines
-from scheduler.engine.index.agent_index import Fleet
-from scheduler.engine.index.request_shape import Shape
+from scheduler.engine.accelerators import DeviceShare
+from scheduler.engine.agent_views import PreemptibleAllocation
+from scheduler.engine.capacity.tracker import CapacityTracker
+from scheduler.engine.index.agent_index import AgentIndex
+from scheduler.engine.index.request_shape import RequestClass
 from scheduler.engine.plan import Eviction
-from scheduler.engine.snapshot import PendingSession, Preemption
+from scheduler.engine.snapshot import PendingSession, PreemptionRule
 
-MOST_EVICTIONS = 100  # per pass; the next one continues
+MAX_EVICTIONS = 100  # per pass; the next one continues
 SECOND = timedelta(seconds=1)
 
 Cost = tuple[int, int, int]  # highest priority of the victims, their number, seconds of work lost
@@ -29,21 +29,21 @@ class _Candidate(NamedTuple):
     ran_s: int
     session_id: UUID
     held: int  # as a vector
-    shares: tuple[Share, ...]
+    shares: tuple[DeviceShare, ...]
 
 
-class _Host(NamedTuple):
+class _AgentAfterEnds(NamedTuple):
     """Agent after all ends that surely come in time, before preemption: free capacity without
     devices that others share with these sessions, and their shares.
     """
 
     ordinal: int
     room: int
-    shares: tuple[Share, ...]
+    shares: tuple[DeviceShare, ...]
     is_grown: bool  # some allocation ends
 
 
-class _Way(NamedTuple):
+class _VictimSet(NamedTuple):
     """Way to free capacity on one agent."""
 
     cost: Cost
@@ -59,33 +59,35 @@ class Preemptor:
     kernels preempt nothing.
     """
 
-    def __init__(self, fleet: Fleet, machines: Machines, rule: Preemption, now: datetime) -> None:
-        self._fleet = fleet
-        self._machines = machines
+    def __init__(
+        self, fleet: AgentIndex, machines: CapacityTracker, rule: PreemptionRule, now: datetime
+    ) -> None:
+        self._agents = fleet
+        self._tracker = machines
         self._ends_at = now + rule.grace
         self._candidates = self._find_candidates(rule, now)
         self._lowest = min((each[0].priority for each in self._candidates.values()), default=None)
-        self._leaving: set[UUID] = set()
+        self._victims: set[UUID] = set()
         # By shape, priority and, if agents will be reserved, run time: a heap.
-        self._ways: dict[tuple[int, int, timedelta | None], list[tuple[Cost, int]]] = {}
-        self._left = MOST_EVICTIONS
+        self._costs: dict[tuple[int, int, timedelta | None], list[tuple[Cost, int]]] = {}
+        self._left = MAX_EVICTIONS
 
-    def may_evict_for(self, session: PendingSession, shape: Shape) -> bool:
+    def may_preempt_for(self, session: PendingSession, shape: RequestClass) -> bool:
         """Return True if a search is worthwhile."""
         is_above = self._lowest is not None and session.priority > self._lowest
         return is_above and self._left > 0 and len(shape.order) == 1
 
-    def evict_for(self, session: PendingSession, shape: Shape) -> Eviction | None:
+    def preempt_for(self, session: PendingSession, shape: RequestClass) -> Eviction | None:
         """Choose victims and reserve their capacity for `session`; None if impossible. Call it only
         if `may_evict_for`.
         """
-        [(request, _)] = shape.searches
-        ways = self._ways_of(shape, request, session)
+        [(request, _)] = shape.queries
+        ways = self._costs_for(shape, request, session)
         while ways:
             cost, negated = ways[0]
             # Sessions of its placement group may have been placed there since these were computed.
-            may_run = self._machines.hosting.usable(shape, [-negated])
-            way = self._way(-negated, request, session.priority) if may_run else None
+            may_run = self._tracker.occupancy.allowed_agents(shape, [-negated])
+            way = self._victim_set(-negated, request, session.priority) if may_run else None
             if way is None:
                 heappop(ways)
             elif way.cost != cost:  # another preemption freed capacity there
@@ -95,15 +97,15 @@ class Preemptor:
                 return self._evict(session, shape, -negated, way.victims)
         return None
 
-    def note_look(self) -> None:
+    def count_search(self) -> None:
         """Count a full search that needed no preemption."""
         self._left -= 1
 
-    def _find_candidates(self, rule: Preemption, now: datetime) -> dict[int, list[_Candidate]]:
+    def _find_candidates(self, rule: PreemptionRule, now: datetime) -> dict[int, list[_Candidate]]:
         """Return the possible victims by agent number."""
-        released = self._machines.released
+        released = self._tracker.released
         found = {}
-        for ordinal, agent in enumerate(self._fleet.agents):
+        for ordinal, agent in enumerate(self._agents.views):
             candidates = [
                 _Candidate(
                     each.priority,
@@ -113,44 +115,46 @@ class Preemptor:
                     each.shares,
                 )
                 for each in agent.preemptible
-                if each.priority <= rule.up_to
-                and now - each.since >= rule.after
+                if each.priority <= rule.max_priority
+                and now - each.since >= rule.min_runtime
                 and not self._ends_anyway(each, now)
             ]
             if candidates:
                 found[ordinal] = sorted(candidates)
         return found
 
-    def _ends_anyway(self, session: Preemptible, now: datetime) -> bool:
+    def _ends_anyway(self, session: PreemptibleAllocation, now: datetime) -> bool:
         """Return True if it ends by itself in time; overdue sessions may never end."""
         return session.ends_at is not None and now < session.ends_at <= self._ends_at
 
-    def _ways_of(self, shape: Shape, request: int, session: PendingSession) -> list[tuple[Cost, int]]:
-        key = id(shape), session.priority, session.lasts if shape.is_bounded else None
-        if key not in self._ways:
+    def _costs_for(
+        self, shape: RequestClass, request: int, session: PendingSession
+    ) -> list[tuple[Cost, int]]:
+        key = id(shape), session.priority, session.max_runtime if shape.is_bounded else None
+        if key not in self._costs:
             hosts = (
                 ordinal
-                for ordinal in self._machines.clearable(shape)
+                for ordinal in self._tracker.agents_without_hold(shape)
                 if ordinal in self._candidates
-                and self._machines.is_large_enough(ordinal, request)
-                and self._machines.may_begin(ordinal, shape, self._ends_at, session.lasts)
+                and self._tracker.is_large_enough(ordinal, request)
+                and self._tracker.may_begin(ordinal, shape, self._ends_at, session.max_runtime)
             )
-            ways = ((self._way(ordinal, request, session.priority), ordinal) for ordinal in hosts)
+            ways = ((self._victim_set(ordinal, request, session.priority), ordinal) for ordinal in hosts)
             # Ties: the highest agent number, which is the smallest id.
-            self._ways[key] = [(way.cost, -ordinal) for way, ordinal in ways if way is not None]
-            heapify(self._ways[key])
-        return self._ways[key]
+            self._costs[key] = [(way.cost, -ordinal) for way, ordinal in ways if way is not None]
+            heapify(self._costs[key])
+        return self._costs[key]
 
-    def _way(self, ordinal: int, request: int, priority: int) -> _Way | None:
+    def _victim_set(self, ordinal: int, request: int, priority: int) -> _VictimSet | None:
         """Return the way to free enough on an agent; None if all victims do not suffice, none is
         needed, or the agent has a reservation.
         """
-        host = self._host(ordinal)
-        if self._machines.keeps(ordinal) or (host.is_grown and self._suffices(host, request, ())):
+        host = self._agent_after_ends(ordinal)
+        if self._tracker.has_hold(ordinal) or (host.is_grown and self._suffices(host, request, ())):
             return None
         victims: list[_Candidate] = []
         for candidate in self._candidates[ordinal]:
-            if candidate.priority < priority and candidate.session_id not in self._leaving:
+            if candidate.priority < priority and candidate.session_id not in self._victims:
                 victims.append(candidate)
                 if self._suffices(host, request, victims):
                     break
@@ -163,40 +167,44 @@ class Preemptor:
             if self._suffices(host, request, others):
                 victims = others
         cost = victims[-1].priority, len(victims), sum(each.ran_s for each in victims)
-        return _Way(cost, victims)
+        return _VictimSet(cost, victims)
 
-    def _host(self, ordinal: int) -> _Host:
-        machines = self._machines
-        room = machines.room(ordinal)
-        held, shares = machines.ended_by(ordinal, self._ends_at)
-        return _Host(ordinal, machines.grown(ordinal, room, held) if held else room, shares, held > 0)
+    def _agent_after_ends(self, ordinal: int) -> _AgentAfterEnds:
+        machines = self._tracker
+        room = machines.free(ordinal)
+        held, shares = machines.released_by(ordinal, self._ends_at)
+        return _AgentAfterEnds(
+            ordinal, machines.add_released(ordinal, room, held) if held else room, shares, held > 0
+        )
 
-    def _suffices(self, host: _Host, request: int, victims: Sequence[_Candidate]) -> bool:
+    def _suffices(self, host: _AgentAfterEnds, request: int, victims: Sequence[_Candidate]) -> bool:
         gone = _shares_of(host, victims)
-        return self._machines.holds(host.ordinal, request, self._room_without(host, victims, gone), gone)
+        return self._tracker.fits_on(host.ordinal, request, self._free_without(host, victims, gone), gone)
 
-    def _room_without(self, host: _Host, victims: Sequence[_Candidate], gone: list[Share]) -> int:
+    def _free_without(
+        self, host: _AgentAfterEnds, victims: Sequence[_Candidate], gone: list[DeviceShare]
+    ) -> int:
         """Return free capacity without the victims. `gone`: their shares and those that end by
         themselves.
         """
-        ordinal, room, grown = host.ordinal, host.room, self._machines.grown
+        ordinal, room, grown = host.ordinal, host.room, self._tracker.add_released
         for victim in victims:
             room = grown(ordinal, room, victim.held)
-        return grown(ordinal, room, self._machines.unshared(ordinal, gone))
+        return grown(ordinal, room, self._tracker.unshared(ordinal, gone))
 
     def _evict(
-        self, session: PendingSession, shape: Shape, ordinal: int, victims: list[_Candidate]
+        self, session: PendingSession, shape: RequestClass, ordinal: int, victims: list[_Candidate]
     ) -> Eviction:
-        host = self._host(ordinal)
-        room = self._room_without(host, victims, _shares_of(host, victims))
-        released = room - self._machines.room(ordinal)
-        [agent_id] = self._machines.keep(
+        host = self._agent_after_ends(ordinal)
+        room = self._free_without(host, victims, _shares_of(host, victims))
+        released = room - self._tracker.free(ordinal)
+        [agent_id] = self._tracker.reserve(
             shape, [ordinal], self._ends_at, priority=session.priority, released=released, is_first=False
         )
-        self._leaving.update(victim.session_id for victim in victims)
+        self._victims.update(victim.session_id for victim in victims)
         self._left -= 1
         return Eviction(session.id, agent_id, tuple(each.session_id for each in victims), self._ends_at)
 
 
-def _shares_of(host: _Host, victims: Sequence[_Candidate]) -> list[Share]:
+def _shares_of(host: _AgentAfterEnds, victims: Sequence[_Candidate]) -> list[DeviceShare]:
     return [*host.shares, *(share for victim in victims for share in victim.shares)]

@@ -11,15 +11,15 @@ from itertools import chain, groupby, islice
 from operator import attrgetter, itemgetter, lt
 from typing import Protocol
 
-from scheduler.engine.policy.fair_share import NOBODY, Shares, Standing
+from scheduler.engine.policy.fair_share import NO_TENANTS, TenantShare, TenantShares
 from scheduler.engine.snapshot import PendingSession, Rules, Snapshot
 from scheduler.engine.values import Policy
 
 NOTHING = timedelta()
 # Owner's share, age in the queue, entries to charge if needed, sessions (the next is the last).
-_Turn = tuple[float, int, tuple[Standing, ...], list[PendingSession]]
+_Turn = tuple[float, int, tuple[TenantShare, ...], list[PendingSession]]
 # Tenants of a session that are charged.
-_SHARING = {
+_CHARGED_TENANTS = {
     Policy.FIFO: slice(0),
     Policy.LIFO: slice(0),
     Policy.DRF: slice(-1, None),
@@ -27,17 +27,17 @@ _SHARING = {
 }
 
 
-class Settling(Protocol):
+class ClaimPlacer(Protocol):
     """Interface of the planner to give sessions the capacity freed by their preemptions."""
 
-    def settle(self, session: PendingSession, charged: tuple[Standing, ...]) -> bool:
+    def place_on_claim(self, session: PendingSession, charged: tuple[TenantShare, ...]) -> bool:
         """Place the session on freed capacity. Return True if placed."""
 
-    def come_to(self, session: PendingSession) -> PendingSession:
+    def begin_turn(self, session: PendingSession) -> PendingSession:
         """Begin the turn of the session, and return it."""
 
 
-class Line:
+class QueueOrder:
     """Iterable of all pending sessions: higher bands first; within a band pinned heads, then by
     policy; ties by age. FIFO needs no heads; with ageing it orders by age plus head start.
     `standings`: entries to charge if the session yielded last is placed. Sessions with preemption
@@ -45,24 +45,26 @@ class Line:
     """
 
     def __init__(
-        self, snapshot: Snapshot, now: datetime, shares: Shares, settling: Settling | None = None
+        self, snapshot: Snapshot, now: datetime, shares: TenantShares, settling: ClaimPlacer | None = None
     ) -> None:
-        rules, self._settling = snapshot.rules, settling
+        rules, self._placer = snapshot.rules, settling
         if rules.policy is Policy.FIFO and rules.ageing is not None:
             waiting = _with_head_starts(snapshot.pending, rules.ageing, now)
-            self._bands = [waiting] if settling is None else _apart(waiting)
+            self._bands = [waiting] if settling is None else _split_at_claims(waiting)
         else:
             self._bands = _bands(snapshot.pending, rules, now)
         self._policy = rules.policy
         self._shares = shares
-        self.standings: tuple[Standing, ...] = ()  # empty if the share no longer matters
+        self.charged: tuple[TenantShare, ...] = ()  # empty if the share no longer matters
         self.was_charged = False  # set by the caller: otherwise the first would stay first
 
     def __iter__(self) -> Iterator[PendingSession]:
-        settling, bands = self._settling, iter(self._bands)
+        settling, bands = self._placer, iter(self._bands)
         if settling is None:
             return self._in_order(bands)
-        return map(settling.come_to, self._in_order(self._unsettled(band, settling) for band in bands))
+        return map(
+            settling.begin_turn, self._in_order(self._without_placed_claims(band, settling) for band in bands)
+        )
 
     def _in_order(self, bands: Iterator[list[PendingSession]]) -> Iterator[PendingSession]:
         """Chain the bands; each is made when it begins."""
@@ -73,9 +75,11 @@ class Line:
             self._heads_first(band, is_last=number == most) for number, band in enumerate(bands, 1)
         )
 
-    def _unsettled(self, band: list[PendingSession], settling: Settling) -> list[PendingSession]:
-        charged_for, settle = self._charged_for, settling.settle
-        return [each for each in band if not (each.promised and settle(each, charged_for(each)))]
+    def _without_placed_claims(
+        self, band: list[PendingSession], settling: ClaimPlacer
+    ) -> list[PendingSession]:
+        charged_for, settle = self._charged_shares, settling.place_on_claim
+        return [each for each in band if not (each.preemption_claim and settle(each, charged_for(each)))]
 
     def _heads_first(self, band: list[PendingSession], *, is_last: bool) -> Iterator[PendingSession]:
         """Yield pinned heads first, mostly one. Otherwise two sessions that need different agents
@@ -90,12 +94,12 @@ class Line:
 
     def _one_by_one(self, heads: Iterable[PendingSession]) -> Iterator[PendingSession]:
         for session in heads:
-            self.standings = self._charged_for(session)
+            self.charged = self._charged_shares(session)
             yield session
 
-    def _charged_for(self, session: PendingSession) -> tuple[Standing, ...]:
+    def _charged_shares(self, session: PendingSession) -> tuple[TenantShare, ...]:
         """Return the fair-share entries to charge for a session."""
-        return tuple(map(self._shares.standing, (session.tenants or NOBODY)[_SHARING[self._policy]]))
+        return tuple(map(self._shares.entry, (session.tenants or NO_TENANTS)[_CHARGED_TENANTS[self._policy]]))
 
     def _by_policy(self, band: list[PendingSession], *, is_last: bool) -> Iterator[PendingSession]:
         if self._policy is Policy.LIFO:
@@ -115,7 +119,7 @@ class Line:
             grown = least
             while sessions and grown == least:
                 session = sessions.pop()
-                self.standings = charged if sessions or not is_last else ()
+                self.charged = charged if sessions or not is_last else ()
                 yield session
                 grown = charged[0].share if charged else least
             if sessions:
@@ -126,7 +130,7 @@ class Line:
             session = sessions.pop()
             if not sessions:
                 heappop(heap)
-            self.standings = charged if sessions or not is_last else ()
+            self.charged = charged if sessions or not is_last else ()
             yield session
             if sessions and charged[0].share != share:
                 heapreplace(heap, (charged[0].share, age, charged, sessions))
@@ -138,12 +142,12 @@ class Line:
         shares = self._shares
         owners: dict[str, list[PendingSession]] = defaultdict(list)
         for session in band:
-            owners[(session.tenants or NOBODY)[-1]].append(session)
+            owners[(session.tenants or NO_TENANTS)[-1]].append(session)
         turns: list[_Turn] = []
         for age, (owner, sessions) in enumerate(owners.items()):
             sessions.reverse()
             # In the last band the share of an owner without further sessions does not matter.
-            charged = () if is_last and len(sessions) == 1 else (shares.standing(owner),)
+            charged = () if is_last and len(sessions) == 1 else (shares.entry(owner),)
             turns.append((charged[0].share if charged else shares.share(owner), age, charged, sessions))
         least = min(map(itemgetter(0), turns), default=0.0)
         first, others = (
@@ -161,7 +165,7 @@ class Line:
                 while share != standing.share:  # it grew since it was inserted
                     heapreplace(heap, (standing.share, age, standing, leaf))
                     share, age, standing, leaf = heap[0]
-            self.standings, self.was_charged = leaf.path, False
+            self.charged, self.was_charged = leaf.path, False
             while leaf.sessions and not self.was_charged:  # otherwise the first is still first
                 session = leaf.sessions.pop()
                 if not leaf.sessions:
@@ -190,17 +194,17 @@ def _bands(pending: Iterable[PendingSession], rules: Rules, now: datetime) -> li
     plus one for each `rules.ageing` waited.
     """
     bands: dict[int, list[PendingSession]] = {}
-    for raised, alike in _raised(_oldest_first(pending), rules.ageing, now):
+    for raised, alike in _by_raise(_oldest_first(pending), rules.ageing, now):
         for priority, members in groupby(alike, attrgetter("priority")):
             bands.setdefault(priority + raised, []).extend(members)
     return [bands[band] for band in sorted(bands, reverse=True)]
 
 
-def _apart(waiting: Iterable[PendingSession]) -> list[list[PendingSession]]:
+def _split_at_claims(waiting: Iterable[PendingSession]) -> list[list[PendingSession]]:
     """Split into bands, so that each session with a preemption claim begins one."""
     bands: list[list[PendingSession]] = [[]]
     for session in waiting:
-        if session.promised:
+        if session.preemption_claim:
             bands.append([])
         bands[-1].append(session)
     return bands
@@ -217,7 +221,7 @@ def _oldest_first(pending: Iterable[PendingSession]) -> list[PendingSession]:
     return waiting
 
 
-def _raised(
+def _by_raise(
     waiting: list[PendingSession], ageing: timedelta | None, now: datetime
 ) -> Iterator[tuple[int, list[PendingSession]]]:
     """Yield raises with the sessions that have waited for so many ageing periods, oldest first."""
@@ -233,21 +237,23 @@ def _raised(
 class _Node:
     """Tenant with its children or own sessions; the first of the heap has the least share."""
 
-    __slots__ = ("children", "heap", "parent", "path", "sessions", "standing")
+    __slots__ = ("children", "heap", "parent", "path", "sessions", "share_entry")
 
-    def __init__(self, standing: Standing, parent: "_Node | None" = None) -> None:
-        self.standing = standing
+    def __init__(self, standing: TenantShare, parent: "_Node | None" = None) -> None:
+        self.share_entry = standing
         self.parent = parent
         # Its own entry and those of its ancestors.
-        self.path: tuple[Standing, ...] = (standing, *parent.path) if parent else ()
+        self.path: tuple[TenantShare, ...] = (standing, *parent.path) if parent else ()
         self.children: dict[str, _Node] = {}
-        self.heap: list[tuple[float, int, Standing, _Node]] = []  # children
+        self.heap: list[tuple[float, int, TenantShare, _Node]] = []  # children
         self.sessions: list[PendingSession] = []  # the next is the last
 
     def order(self) -> None:
         """Build the heaps. Call once, when all sessions are added."""
         children = self.children.values()
-        self.heap = [(child.standing.share, age, child.standing, child) for age, child in enumerate(children)]
+        self.heap = [
+            (child.share_entry.share, age, child.share_entry, child) for age, child in enumerate(children)
+        ]
         heapify(self.heap)
         for child in children:
             child.sessions.reverse()
@@ -264,8 +270,8 @@ class _Node:
             heappop(node.heap)
 
 
-def _tree(band: Iterable[PendingSession], shares: Shares) -> _Node:
-    root = _Node(Standing())
+def _tree(band: Iterable[PendingSession], shares: TenantShares) -> _Node:
+    root = _Node(TenantShare())
     leaves: dict[int, _Node] = {}  # by id() of the tenants, which sessions of one owner share
     for session in band:
         leaf = leaves.get(id(session.tenants))
@@ -276,11 +282,11 @@ def _tree(band: Iterable[PendingSession], shares: Shares) -> _Node:
     return root
 
 
-def _leaf_of(tenants: tuple[str, ...], root: _Node, shares: Shares) -> _Node:
+def _leaf_of(tenants: tuple[str, ...], root: _Node, shares: TenantShares) -> _Node:
     node = root
-    for key in tenants or NOBODY:
+    for key in tenants or NO_TENANTS:
         child = node.children.get(key)
         if child is None:
-            child = node.children[key] = _Node(shares.standing(key), node)
+            child = node.children[key] = _Node(shares.entry(key), node)
         node = child
     return node

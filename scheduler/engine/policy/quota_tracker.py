@@ -5,87 +5,87 @@ sessions.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from scheduler.engine.index.request_shape import Shape
+from scheduler.engine.index.request_shape import RequestClass
 from scheduler.engine.index.resource_vector import Layout
 from scheduler.engine.plan import Excess
-from scheduler.engine.snapshot import Allowance, PendingSession
+from scheduler.engine.snapshot import PendingSession, Quota
 
-MOST_PATHS = 10_000  # scopes without pending sessions stay until the cache is cleared
+MAX_SCOPE_LISTS = 10_000  # scopes without pending sessions stay until the cache is cleared
 GROUP, GROUP_USER = "group", "group_user"
 """Levels of a resource group's own limits: of all its sessions, of those of one person."""
 OF_GROUP = frozenset({GROUP, GROUP_USER})
 OF_OWNER = frozenset({"user", "keypair", GROUP_USER})  # levels of limits that delay nobody but the owner
-SPENT = 0  # less than any request, because not even the guards are left
+EXHAUSTED = 0  # less than any request, because not even the guards are left
 
 
 class Account:
     """Remaining quota of one scope, as a vector with its guards set."""
 
-    __slots__ = ("allowance", "left", "left_at_first")
+    __slots__ = ("quota", "remaining", "remaining_at_start")
 
-    def __init__(self, allowance: Allowance, left: int) -> None:
-        self.allowance = allowance
-        self.left_at_first = left  # at the start of the pass
-        self.left = left
+    def __init__(self, allowance: Quota, left: int) -> None:
+        self.quota = allowance
+        self.remaining_at_start = left  # at the start of the pass
+        self.remaining = left
 
     @property
     def is_shared(self) -> bool:
         """True if the limit delays other owners too."""
-        return self.allowance.level not in OF_OWNER
+        return self.quota.level not in OF_OWNER
 
 
 @dataclass(slots=True)
-class Aside:
+class Earmark:
     """Quota reserved for sessions with reserved capacity: total, and claim of each session."""
 
     amount: int = 0
     claims: list[tuple[PendingSession, int]] = field(default_factory=list)
 
 
-def return_form(accounts: Iterable[Account], total: int) -> None:
+def undo(accounts: Iterable[Account], total: int) -> None:
     """Undo a deduction from each of these accounts."""
     for account in accounts:
-        account.left += total
+        account.remaining += total
 
 
-class Allowances:
+class QuotaTracker:
     """Quotas of a pass, deducted as sessions are placed; remaining amounts only shrink."""
 
-    def __init__(self, allowances: tuple[Allowance, ...], layout: Layout) -> None:
+    def __init__(self, allowances: tuple[Quota, ...], layout: Layout) -> None:
         self._layout = layout
-        self._seen = allowances
-        self._accounts = {each.key: Account(each, self._left(each)) for each in allowances}
+        self._quotas = allowances
+        self._accounts = {each.key: Account(each, self._remaining(each)) for each in allowances}
         self.by_scopes: dict[tuple[str, ...], tuple[Account, ...]] = {}  # cache of `of`
         # Accumulating quotas: amount, priority of the session, and its request.
-        self._kept: dict[Account, tuple[int, int, int]] = {}
-        self._closed: dict[Account, tuple[int, int]] = {}  # after `open_all`: priority and request
-        self._aside: dict[Account, Aside] = {}
+        self._accumulating: dict[Account, tuple[int, int, int]] = {}
+        self._accumulated: dict[Account, tuple[int, int]] = {}  # after `open_all`: priority and request
+        self._earmarks: dict[Account, Earmark] = {}
         # After `open_all`, by scopes: what fits in it exceeds no quota.
-        self.leasts: dict[tuple[str, ...], int] = {}
+        self.least_remaining: dict[tuple[str, ...], int] = {}
 
-    def follow(self, allowances: tuple[Allowance, ...]) -> bool:
+    def update(self, allowances: tuple[Quota, ...]) -> bool:
         """Begin another pass with later allowances. Return False if they are of other scopes; then
         a new object is needed.
         """
-        if allowances is not self._seen:
+        if allowances is not self._quotas:
             if self._accounts.keys() != {each.key for each in allowances}:
                 return False
             for each in allowances:
                 account = self._accounts[each.key]
-                if account.allowance is not each:
-                    account.allowance, account.left_at_first = each, self._left(each)
-            self._seen = allowances
+                if account.quota is not each:
+                    account.quota, account.remaining_at_start = each, self._remaining(each)
+            self._quotas = allowances
         for account in self._accounts.values():
-            account.left = account.left_at_first
-        self._kept.clear()
-        self._closed.clear()
-        self._aside.clear()
-        self.leasts.clear()
-        if len(self.by_scopes) > MOST_PATHS:
+            account.remaining = account.remaining_at_start
+        self._accumulating.clear()
+        self._accumulated.clear()
+        self._earmarks.clear()
+        self.least_remaining.clear()
+        if len(self.by_scopes) > MAX_SCOPE_LISTS:
             self.by_scopes.clear()
         return True
 
-    def of(self, scopes: tuple[str, ...]) -> tuple[Account, ...]:
+    def accounts_for(self, scopes: tuple[str, ...]) -> tuple[Account, ...]:
         """Return the accounts of these scopes that have a limit, in order."""
         accounts = self.by_scopes.get(scopes)
         if accounts is None:
@@ -94,67 +94,71 @@ class Allowances:
             self.by_scopes[scopes] = accounts
         return accounts
 
-    def gather(self, session: PendingSession, total: int) -> None:
+    def accumulate(self, session: PendingSession, total: int) -> None:
         """Let the quotas that the session exceeds accumulate for it: reserve all that is left of
         short slots and its request of the others; also its request of its owner's other quotas.
         Does nothing if a quota is reserved for another session, or would be exceeded on an idle
         system.
         """
         guards = self._layout.guards
-        exceeded = [each for each in self.of(session.scopes) if (each.left - total) & guards != guards]
-        if not all(self._may_keep(each, total) for each in exceeded):
+        exceeded = [
+            each for each in self.accounts_for(session.scopes) if (each.remaining - total) & guards != guards
+        ]
+        if not all(self._may_accumulate(each, total) for each in exceeded):
             return
         for account in exceeded:
-            beside = self._beside(account.left, total)
-            self._kept[account] = account.left - beside, session.priority, total
-            account.left = beside
-        self.set_aside(session, total, of_owner_alone=True)
+            beside = self._beside(account.remaining, total)
+            self._accumulating[account] = account.remaining - beside, session.priority, total
+            account.remaining = beside
+        self.earmark(session, total, of_owner_alone=True)
 
-    def _may_keep(self, account: Account, total: int) -> bool:
-        allowance, layout = account.allowance, self._layout
-        is_kept = account in self._kept or allowance.is_spent
+    def _may_accumulate(self, account: Account, total: int) -> bool:
+        allowance, layout = account.quota, self._layout
+        is_kept = account in self._accumulating or allowance.is_exhausted
         return not is_kept and layout.fits(total, layout.pack_limit(allowance.limit))
 
-    def set_aside(self, session: PendingSession, total: int, *, of_owner_alone: bool) -> None:
+    def earmark(self, session: PendingSession, total: int, *, of_owner_alone: bool) -> None:
         """Reserve the request in its quotas for a session with reserved capacity, so that sessions
         passing it do not use them up. `of_owner_alone`: the start is unknown, so only quotas that
         delay nobody else are reserved.
         """
-        for account in self.of(session.scopes):
-            if account in self._kept or (of_owner_alone and account.is_shared):
+        for account in self.accounts_for(session.scopes):
+            if account in self._accumulating or (of_owner_alone and account.is_shared):
                 continue
-            aside = self._aside.setdefault(account, Aside())
+            aside = self._earmarks.setdefault(account, Earmark())
             aside.claims.append((session, total))
             aside.amount += total
-            account.left -= total
+            account.remaining -= total
 
-    def are_kept(self, scopes: tuple[str, ...]) -> bool:
+    def are_reserved(self, scopes: tuple[str, ...]) -> bool:
         """Return True if, after `open_all`, any of these quotas had a reservation."""
-        return any(account in self._closed or account in self._aside for account in self.of(scopes))
+        return any(
+            account in self._accumulated or account in self._earmarks for account in self.accounts_for(scopes)
+        )
 
-    def open_all(self) -> None:
+    def remove_reservations(self) -> None:
         """Remove all reservations."""
-        for account, (gathered, priority, total) in self._kept.items():
-            account.left += gathered
-            self._closed[account] = priority, total
-        self._kept.clear()
-        for account, aside in self._aside.items():
-            account.left += aside.amount
+        for account, (gathered, priority, total) in self._accumulating.items():
+            account.remaining += gathered
+            self._accumulated[account] = priority, total
+        self._accumulating.clear()
+        for account, aside in self._earmarks.items():
+            account.remaining += aside.amount
 
-    def leave_beside(self, session: PendingSession, shape: Shape, up_to: int) -> bool:
+    def suffice_beside(self, session: PendingSession, shape: RequestClass, up_to: int) -> bool:
         """Return True if, after `open_all`, its quotas suffice beside reservations of that priority
         or lower.
         """
         guards = self._layout.guards
         return all(
-            (self._left_beside(account, session, up_to) - shape.total) & guards == guards
-            for account in self.of(session.scopes)
+            (self._remaining_beside(account, session, up_to) - shape.total) & guards == guards
+            for account in self.accounts_for(session.scopes)
         )
 
-    def _left_beside(self, account: Account, session: PendingSession, priority: int) -> int:
-        left, aside = account.left, self._aside.get(account)
-        if account in self._closed:
-            its_priority, total = self._closed[account]
+    def _remaining_beside(self, account: Account, session: PendingSession, priority: int) -> int:
+        left, aside = account.remaining, self._earmarks.get(account)
+        if account in self._accumulated:
+            its_priority, total = self._accumulated[account]
             left = self._beside(left, total) if its_priority <= priority else left
         for other, total in aside.claims if aside else ():
             if other is not session and other.priority <= priority:
@@ -166,43 +170,45 @@ class Allowances:
         guards = left & self._layout.guards
         return self._layout.less(left ^ guards, total) | guards
 
-    def excess(self, session: PendingSession, shape: Shape) -> Excess | None:
+    def excess(self, session: PendingSession, shape: RequestClass) -> Excess | None:
         """Return the first limit that `session` exceeds after `open_all`, in the order of its
         scopes.
         """
         guards, total, scopes = self._layout.guards, shape.total, session.scopes
-        least = self.leasts.get(scopes)
+        least = self.least_remaining.get(scopes)
         if least is None:
-            least = self.leasts[scopes] = self._least_of(scopes)
+            least = self.least_remaining[scopes] = self._least_remaining(scopes)
         if (least - total) & guards == guards:
             return None
-        first = next(each for each in self.of(scopes) if (each.left - total) & guards != guards)
+        first = next(
+            each for each in self.accounts_for(scopes) if (each.remaining - total) & guards != guards
+        )
         return self._excess(first, shape)
 
-    def _least_of(self, scopes: tuple[str, ...]) -> int:
+    def _least_remaining(self, scopes: tuple[str, ...]) -> int:
         """Return the field-wise minimum of these quotas with guards set; less than any request if a
         budget is exhausted.
         """
         layout, least = self._layout, self._layout.pack_limit({})
-        for account in self.of(scopes):
-            if account.left == SPENT:
-                return SPENT
-            least = layout.lesser(least, account.left ^ layout.guards)
+        for account in self.accounts_for(scopes):
+            if account.remaining == EXHAUSTED:
+                return EXHAUSTED
+            least = layout.lesser(least, account.remaining ^ layout.guards)
         return least | layout.guards
 
-    def _excess(self, account: Account, shape: Shape) -> Excess:
-        allowance = account.allowance
-        if allowance.is_spent:
+    def _excess(self, account: Account, shape: RequestClass) -> Excess:
+        allowance = account.quota
+        if allowance.is_exhausted:
             return Excess(allowance, {}, {}, {})
-        asked, left = shape.needs.total, self._layout.unpack(account.left ^ self._layout.guards)
+        asked, left = shape.requirements.total, self._layout.unpack(account.remaining ^ self._layout.guards)
         over = sorted(name for name in allowance.limit if asked[name] > left[name])
         limit = {name: allowance.limit[name] for name in over}
-        held = {name: max(limit[name] - left[name], allowance.held.get(name, 0)) for name in over}
+        held = {name: max(limit[name] - left[name], allowance.allocated.get(name, 0)) for name in over}
         return Excess(allowance, {name: asked[name] for name in over}, held, limit)
 
-    def _left(self, allowance: Allowance) -> int:
-        if allowance.is_spent:
-            return SPENT
-        layout, limit, held = self._layout, allowance.limit, allowance.held
+    def _remaining(self, allowance: Quota) -> int:
+        if allowance.is_exhausted:
+            return EXHAUSTED
+        layout, limit, held = self._layout, allowance.limit, allowance.allocated
         used = {name: held[name] for name in limit if name in held} if held else held
         return layout.less(layout.pack_limit(limit), layout.pack_room(used)) | layout.guards

@@ -18,7 +18,7 @@ from common.errors import Conflict
 from scheduler.commit.plan_commit import GroupBusy, StalePlan, commit_plan
 from scheduler.engine import plan
 from scheduler.models import SchedulerState
-from scheduler.run_state import state_of
+from scheduler.run_state import run_state
 from scheduler.snapshot.reader import read_snapshot
 from scheduler.tick import run_tick
 from sessions_app.core.states import HOLDING, Reason, Status
@@ -232,5 +232,5 @@ def test_a_plan_and_a_change_of_its_group_at_once_both_count(cluster):
     committed, paused = results
     assert committed == [session.pk] or isinstance(committed, (StalePlan, GroupBusy))
     assert paused == cluster.group
-    assert state_of(ResourceGroup.objects.get(pk=cluster.group.pk)).epoch == 1 + (committed == [session.pk])
+    assert run_state(ResourceGroup.objects.get(pk=cluster.group.pk)).epoch == 1 + (committed == [session.pk])
     assert_ledger_is_exact()

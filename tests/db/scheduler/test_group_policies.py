@@ -10,7 +10,7 @@ from agents.machines import lifecycle as agents_lifecycle
 from common import clock
 from common.actors import SYSTEM
 from common.values.resources import ResourceSlots
-from scheduler.engine import Running, Tenant, plan
+from scheduler.engine import RunningAllocation, Tenant, plan
 from scheduler.models import SchedulerState
 from scheduler.snapshot.reader import read_snapshot
 from scheduler.tick import run_tick
@@ -31,7 +31,7 @@ def start(session: ComputeSession) -> ComputeSession:
     return session
 
 
-def by_end(running: Running) -> datetime:
+def by_end(running: RunningAllocation) -> datetime:
     return running.ends_at
 
 
@@ -67,7 +67,7 @@ def test_what_owners_hold_is_read_for_drf_alone():
     run_tick(cluster.group.pk)
     cluster.add_pending({"cpu": 9000})
     assert read_snapshot(cluster.group.pk).tenants == {
-        f"user:{cluster.owner.pk}": Tenant(held=ResourceSlots(CORE))
+        f"user:{cluster.owner.pk}": Tenant(allocated=ResourceSlots(CORE))
     }
     cluster.group.scheduler = "fifo"
     cluster.group.save()
@@ -180,9 +180,9 @@ def test_ends_are_known_of_what_has_a_time_limit_or_is_ending():
     [view] = [each for each in read_snapshot(cluster.group.pk).agents if each.id == agent.pk]
     assert sorted(view.running, key=by_end) == sorted(
         [
-            Running(ResourceSlots({"cpu": 1000, "mem": 10}), limited.deadline_at),
-            Running(ResourceSlots({"cpu": 2000}), placed.status_changed_at + timedelta(seconds=60)),
-            Running(ResourceSlots({"cpu": 3000}), ending.deadline_at),
+            RunningAllocation(ResourceSlots({"cpu": 1000, "mem": 10}), limited.deadline_at),
+            RunningAllocation(ResourceSlots({"cpu": 2000}), placed.status_changed_at + timedelta(seconds=60)),
+            RunningAllocation(ResourceSlots({"cpu": 3000}), ending.deadline_at),
         ],
         key=by_end,
     )

@@ -19,7 +19,7 @@ from portal.notifications.session_warning import notify_of_warnings
 from scheduler.commit.plan_commit import commit_plan
 from scheduler.engine import ReasonCode, plan
 from scheduler.snapshot.reader import read_snapshot
-from scheduler.snapshot.running_sessions import leaving_of
+from scheduler.snapshot.running_sessions import read_preemptions
 from scheduler.tick import run_tick
 from sessions_app.core.queue_options import Hold
 from sessions_app.core.states import DEADLINES_S, Reason, Status
@@ -300,14 +300,14 @@ def test_the_end_of_the_next_attempt_is_no_promise(place: Place) -> None:
     high = urgent(place, resources=HALF)
     tick(place)
     settle_preemptions(over())
-    assert leaving_of(ResourceGroup.objects.get()).promises.keys() == {high.pk}
+    assert read_preemptions(ResourceGroup.objects.get()).claims.keys() == {high.pk}
     end_session(low.pk)
     ComputeSession.objects.filter(pk=high.pk).update(held_for=Hold.START_TIME.value)
     run_tick(place.group.pk)
     launch_session(low.pk)
     terminate_session(actor=actor_for(place.owner), session_id=low.pk)
     assert place.fresh(low).status == Status.TERMINATING
-    assert not leaving_of(ResourceGroup.objects.get()).promises
+    assert not read_preemptions(ResourceGroup.objects.get()).claims
 
 
 def test_who_left_waits_behind_and_not_before_whom_it_left_for(place: Place) -> None:
@@ -390,7 +390,7 @@ def test_nobody_leaves_a_machine_that_was_moved_away(place: Place) -> None:
     low, high = place.run(resources=ALL), urgent(place, resources=ALL)
     tick(place)
     move_agent(actor=SYSTEM, agent_id=place.agent.pk, group_id=make_place().group.pk)
-    assert not leaving_of(place.fresh(high).resource_group).promises
+    assert not read_preemptions(place.fresh(high).resource_group).claims
     settle_preemptions(over())
     assert place.fresh(low).is_running
     assert notices(low) == [PreemptionOutcome.SPARED]

@@ -255,11 +255,11 @@ class PowerCut(Exception):
     "step",
     [
         "_lock_agents",
-        "_demand_room",
+        "_check_capacity",
         "_cpusets",
         "_allocate",
         "transitions.transition_many",
-        "write_waiting",
+        "write_pending_reasons",
         "enqueue_on_commit",
     ],
 )
@@ -297,7 +297,7 @@ def test_a_plan_that_the_database_refuses_is_stale_and_writes_nothing(cluster, m
     session = cluster.add_pending(SMALL)
     decided = plan_now(cluster)
     AgentSlot.objects.filter(agent=agent).update(capacity=1)
-    monkeypatch.setattr(plan_commit, "_demand_room", lambda kernels, rooms: {agent.pk: 0})
+    monkeypatch.setattr(plan_commit, "_check_capacity", lambda kernels, rooms: {agent.pk: 0})
 
     with pytest.raises(StalePlan, match="refused"):
         commit_plan(decided)
@@ -313,7 +313,7 @@ def test_a_snapshot_is_six_queries_however_many_rows(cluster, django_assert_num_
         snapshot = read_snapshot(cluster.group.pk)
     assert (len(snapshot.agents), len(snapshot.pending)) == (3, 3)
     assert all(len(session.kernel_ids) == 2 for session in snapshot.pending)
-    assert len({id(session.needs) for session in snapshot.pending}) == 1
+    assert len({id(session.requirements) for session in snapshot.pending}) == 1
 
 
 @pytest.fixture

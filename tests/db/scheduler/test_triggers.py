@@ -21,7 +21,7 @@ from common.messaging.redis import client as redis_client
 from common.resilience.circuit_breaker import Outage
 from scheduler import tasks, triggers
 from scheduler.commit.plan_commit import StalePlan
-from scheduler.triggers import BUSY_RETRY_S, LONGEST_PAUSE_S, end_tick, pause_left_s, request_tick
+from scheduler.triggers import BUSY_RETRY_S, MAX_PAUSE_S, end_tick, pause_left_s, request_tick
 from sessions_app.core.states import Status
 from sessions_app.events import SessionEnqueued
 from sessions_app.models import ComputeSession
@@ -130,7 +130,7 @@ def test_the_next_tick_begins_after_a_pause_as_long_as_the_last_took(sent, ticke
         request_tick(7)
         assert (ticked, sent) == ([], [(7, pytest.approx(0.4, abs=0.001))])
         end_tick(8, took_s=20.0)
-        assert pause_left_s(8) == pytest.approx(LONGEST_PAUSE_S, abs=0.001)
+        assert pause_left_s(8) == pytest.approx(MAX_PAUSE_S, abs=0.001)
     with clock.frozen_at(now + timedelta(seconds=0.41)):
         tasks.tick(7)
     assert ticked == [7]
@@ -178,7 +178,7 @@ def test_a_request_whose_task_was_lost_keeps_others_back_for_a_while_only(sent, 
 def test_a_clock_that_is_set_back_prolongs_no_pause(sent, ticked):
     with clock.frozen_at(clock.now() + timedelta(hours=1)):
         end_tick(7, took_s=0.4)
-    assert pause_left_s(7) <= LONGEST_PAUSE_S
+    assert pause_left_s(7) <= MAX_PAUSE_S
     cache.delete_deduplication_keys()
     assert pause_left_s(7) == 0
 

@@ -15,7 +15,7 @@ from common import clock
 from common.actors import SYSTEM
 from common.errors import NotFound
 from common.models import AuditEntry
-from scheduler.run_state import state_of
+from scheduler.run_state import run_state
 from tests.factories import make_user
 from tests.factories_sessions import Place, make_place
 
@@ -91,7 +91,7 @@ def test_others_stay_as_they_are_and_changes_are_those_of_the_group(place: Place
     superadmin.post(f"{page_of(place)}change/?limit=By+day", {**BY_DAY, "ends": "20:00"})
     after = ResourceGroup.objects.get(pk=place.group.pk)
     assert after.limits == [{**KEPT, "ends": "20:00"}, before.limits[1]], "in the order in which they were"
-    assert state_of(after).epoch == state_of(before).epoch + 1
+    assert run_state(after).epoch == run_state(before).epoch + 1
     entry = AuditEntry.objects.filter(action="agents.update_resource_group").latest("pk")
     assert entry.changes == {"limits": [before.limits, after.limits]}
     superadmin.post(f"{page_of(place)}remove/?limit=By+day")

@@ -16,7 +16,7 @@ from agents.runtime.registry import adopt_runtime
 from common import clock
 from common.actors import SYSTEM
 from common.models import AuditEntry
-from scheduler.run_state import state_of
+from scheduler.run_state import run_state
 from tests.doubles.runtimes import LostRuntime
 
 pytestmark = pytest.mark.django_db
@@ -64,13 +64,13 @@ def test_known_machine_is_looked_at_again(group: ResourceGroup, address: str) ->
 def test_known_machine_stays_in_its_group_unless_another_is_named(group: ResourceGroup, address: str) -> None:
     night = service.create_resource_group(actor=SYSTEM, name="night")
     register("gpu-01", address, "--group", "night")
-    epoch = state_of(ResourceGroup.objects.get(pk=night.pk)).epoch
+    epoch = run_state(ResourceGroup.objects.get(pk=night.pk)).epoch
     register("gpu-01", address)
     assert Agent.objects.get(name="gpu-01").resource_group == night
 
     register("gpu-01", address, "--group", "default")
     assert Agent.objects.get(name="gpu-01").resource_group == group
-    assert state_of(ResourceGroup.objects.get(pk=night.pk)).epoch == epoch + 1, (
+    assert run_state(ResourceGroup.objects.get(pk=night.pk)).epoch == epoch + 1, (
         "what was planned with it is stale"
     )
     assert AuditEntry.objects.filter(action="agents.move_agent").count() == 1

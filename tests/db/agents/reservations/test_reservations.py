@@ -20,7 +20,7 @@ from common.errors import Conflict, InvalidInput, NotFound, PermissionDenied
 from common.models import AuditEntry
 from scheduler.commit.plan_commit import StalePlan, commit_plan
 from scheduler.engine import plan
-from scheduler.run_state import state_of
+from scheduler.run_state import run_state
 from scheduler.snapshot.reader import read_snapshot
 from scheduler.tick import run_tick
 from tests.factories import actor_for, make_project, make_user
@@ -55,18 +55,18 @@ def at(monkeypatch: pytest.MonkeyPatch, instant: datetime) -> None:
 
 
 def test_one_is_made_told_and_cancelled(place: Place) -> None:
-    epoch = state_of(ResourceGroup.objects.get()).epoch
+    epoch = run_state(ResourceGroup.objects.get()).epoch
     made = reserve(place, grantee=place.project, reason="Exam")
     assert list(reservations_of(place.group)) == [made]
     assert [each.agent for each in made.machines.all()] == [place.agent]
-    assert state_of(ResourceGroup.objects.get()).epoch == epoch + 1
+    assert run_state(ResourceGroup.objects.get()).epoch == epoch + 1
     entry = AuditEntry.objects.get(action="agents.reserve_agents")
     assert entry.changes["project"] == place.project.name
     assert entry.changes["agents"] == [place.agent.name]
 
     reservations_service.cancel_reservation(actor=SYSTEM, group_id=place.group.pk, reservation_id=made.pk)
     assert not ReservedAgent.objects.exists()
-    assert state_of(ResourceGroup.objects.get()).epoch == epoch + 2
+    assert run_state(ResourceGroup.objects.get()).epoch == epoch + 2
     assert AuditEntry.objects.get(action="agents.cancel_reservation").changes == entry.changes
     with pytest.raises(NotFound):
         reservations_service.cancel_reservation(actor=SYSTEM, group_id=place.group.pk, reservation_id=made.pk)
@@ -102,7 +102,7 @@ def test_one_is_changed_and_told(place: Place) -> None:
     other = make_place().agent
     resource_groups_service.move_agent(actor=SYSTEM, agent_id=other.pk, group_id=place.group.pk)
     made = reserve(place, begins=HOUR)
-    epoch = state_of(ResourceGroup.objects.get(pk=place.group.pk)).epoch
+    epoch = run_state(ResourceGroup.objects.get(pk=place.group.pk)).epoch
     later = made.ends_at + HOUR
     change(place, made, name="Exam", ends_at=later, agents=[other.name])
 
@@ -110,7 +110,7 @@ def test_one_is_changed_and_told(place: Place) -> None:
     assert (now.name, now.starts_at, now.ends_at) == ("Exam", made.starts_at, later)
     machine = ReservedAgent.objects.get()
     assert (machine.agent, machine.during.lower, machine.during.upper) == (other, now.starts_at, later)
-    assert state_of(ResourceGroup.objects.get(pk=place.group.pk)).epoch == epoch + 1
+    assert run_state(ResourceGroup.objects.get(pk=place.group.pk)).epoch == epoch + 1
     entry = AuditEntry.objects.get(action="agents.change_reservation")
     assert entry.changes == {
         "name": ["Course", "Exam"],
@@ -121,9 +121,9 @@ def test_one_is_changed_and_told(place: Place) -> None:
 
 def test_what_says_nothing_new_is_no_change(place: Place) -> None:
     made = reserve(place, begins=HOUR)
-    epoch = state_of(ResourceGroup.objects.get()).epoch
+    epoch = run_state(ResourceGroup.objects.get()).epoch
     change(place, made, name="Course", starts_at=made.starts_at, agents=[place.agent.name])
-    assert state_of(ResourceGroup.objects.get()).epoch == epoch
+    assert run_state(ResourceGroup.objects.get()).epoch == epoch
     assert not AuditEntry.objects.filter(action="agents.change_reservation").exists()
 
 

@@ -6,7 +6,7 @@ from django.db import IntegrityError, connection
 from common.actors import SYSTEM
 from scheduler.commit import pending_reasons, plan_commit
 from scheduler.commit.plan_commit import StalePlan, commit_plan
-from scheduler.group_cache import KeptByGroup
+from scheduler.group_cache import GroupCache
 from scheduler.tick import run_tick
 from sessions_app.core.states import Reason, Status
 from sessions_app.lifecycle import transitions
@@ -54,7 +54,7 @@ def test_positions_of_a_long_queue_are_written_now_and_then_and_reasons_at_once(
     drain(agent)
     run_tick(cluster.group.pk)
     assert {fresh(each).status_reason for each in (newcomer, *waiting)} == {"no_agents"}
-    monkeypatch.setattr(pending_reasons, "_figures_written", KeptByGroup(for_s=60))
+    monkeypatch.setattr(pending_reasons, "_figures_written", GroupCache(for_s=60))
     cancelled = transitions.transition(
         newcomer.pk, to=Status.CANCELLED, reason=Reason.USER_REQUESTED, actor=SYSTEM
     )
@@ -76,7 +76,7 @@ def test_amounts_in_the_sentences_of_a_long_queue_are_written_now_and_then(clust
     assert run_tick(cluster.group.pk) == [placed.pk]
     assert [row_version(each) for each in waiting] == before
 
-    monkeypatch.setattr(pending_reasons, "_figures_written", KeptByGroup(for_s=60))
+    monkeypatch.setattr(pending_reasons, "_figures_written", GroupCache(for_s=60))
     run_tick(cluster.group.pk)
     assert all("2 cores free" in str(fresh(each).status_message) for each in waiting)
 
@@ -92,7 +92,7 @@ def test_figures_that_a_refused_plan_would_have_written_are_due_still(cluster, m
     cluster.add_pending(SMALL, priority=1)
     run_tick(cluster.group.pk)
     cluster.add_pending(SMALL, priority=1)
-    monkeypatch.setattr(pending_reasons, "_figures_written", KeptByGroup(for_s=60))
+    monkeypatch.setattr(pending_reasons, "_figures_written", GroupCache(for_s=60))
     with monkeypatch.context() as broken:
         broken.setattr(plan_commit, "_allocate", refuse)
         with pytest.raises(StalePlan):

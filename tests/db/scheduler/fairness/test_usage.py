@@ -18,7 +18,7 @@ from common import clock
 from common.actors import SYSTEM
 from common.errors import InvalidInput
 from scheduler.engine import Policy
-from scheduler.fairness.usage import Use, by_holder, read_uses
+from scheduler.fairness.usage import Usage, read_usage, sum_by_holder
 from scheduler.models import DecayedUse, ShareWeight
 from scheduler.snapshot.reader import read_snapshot
 from scheduler.tick import run_tick
@@ -74,8 +74,8 @@ def release(*sessions: ComputeSession) -> int:
 def lately(cluster: Cluster, owner: User | None = None, after: timedelta = timedelta()) -> float:
     """Millicores that somebody held on average, as seen then."""
     cluster.group.refresh_from_db()
-    uses = by_holder(read_uses(cluster.group, clock.now() + after), [Level.USER])
-    return uses.get((Level.USER, (owner or cluster.owner).pk), Use()).lately.get("cpu", 0.0)
+    uses = sum_by_holder(read_usage(cluster.group, clock.now() + after), [Level.USER])
+    return uses.get((Level.USER, (owner or cluster.owner).pk), Usage()).lately.get("cpu", 0.0)
 
 
 def test_half_of_it_counts_after_a_half_life_and_nothing_is_written_while_it_runs(cluster: Cluster) -> None:
@@ -220,11 +220,11 @@ def test_domains_projects_and_owners_have_shares_in_what_their_machines_are(clus
         f"domain:{project.domain_id}", f"project:{project.pk}", f"user:{cluster.owner.pk}"
     }  # fmt: skip
     for tenant in tenants.values():
-        assert dict(tenant.held.items()) == {"cpu": 2000}
-        assert tenant.lately == pytest.approx(0.25, rel=0.01)
+        assert dict(tenant.allocated.items()) == {"cpu": 2000}
+        assert tenant.past_share == pytest.approx(0.25, rel=0.01)
 
     Agent.objects.get().slots.update(capacity=8000)
-    assert read_snapshot(cluster.group.pk).tenants[f"user:{cluster.owner.pk}"].lately == pytest.approx(
+    assert read_snapshot(cluster.group.pk).tenants[f"user:{cluster.owner.pk}"].past_share == pytest.approx(
         0.125, rel=0.01
     )
 
@@ -234,7 +234,7 @@ def test_what_people_of_a_project_that_is_gone_held_counts_for_nobody(cluster: C
         group_id=cluster.group.pk, project_id=0, user_id=cluster.owner.pk, slot_name="cpu", average=4000,
         as_of=clock.now(),
     )  # fmt: skip
-    assert read_uses(cluster.group, clock.now()) == {}
+    assert read_usage(cluster.group, clock.now()) == {}
 
 
 def test_a_snapshot_costs_two_queries_more_where_shares_count(

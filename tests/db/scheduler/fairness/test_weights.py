@@ -13,10 +13,10 @@ from common import clock
 from common.actors import SYSTEM
 from common.errors import InvalidInput, NotFound, PermissionDenied
 from common.models import AuditEntry
-from scheduler.fairness.standings import Standing, read_standings
+from scheduler.fairness.standings import FairShareEntry, read_fair_share_entries
 from scheduler.fairness.weights import set_share_weight
 from scheduler.models import DecayedUse, ShareWeight
-from scheduler.run_state import state_of
+from scheduler.run_state import run_state
 from scheduler.tick import run_tick
 from tests.factories import actor_for, make_project, make_user
 from tests.factories_scheduler import Cluster, make_cluster
@@ -36,13 +36,13 @@ def weigh(cluster: Cluster, holder: Grantee, weight: Any) -> Decimal:
     return set_share_weight(actor=SYSTEM, group_id=cluster.group.pk, holder=holder, weight=weight)
 
 
-def standings(cluster: Cluster, level: Level) -> dict[str, Standing]:
+def standings(cluster: Cluster, level: Level) -> dict[str, FairShareEntry]:
     cluster.group.refresh_from_db()
-    return {each.name: each for each in read_standings(cluster.group, level)}
+    return {each.name: each for each in read_fair_share_entries(cluster.group, level)}
 
 
 def test_a_weight_is_set_changed_and_taken_back(cluster: Cluster) -> None:
-    epoch = state_of(cluster.group).epoch
+    epoch = run_state(cluster.group).epoch
     weigh(cluster, cluster.owner, Decimal(3))
     weigh(cluster, cluster.owner, Decimal("0.5"))
     weigh(cluster, cluster.owner, Decimal("0.500"))
@@ -54,7 +54,7 @@ def test_a_weight_is_set_changed_and_taken_back(cluster: Cluster) -> None:
     assert [entry.changes["weight"] for entry in told] == [["1", "3"], ["3", "0.5"], ["0.5", "1"]]
     assert told[0].changes["user"] == cluster.owner.email
     cluster.group.refresh_from_db()
-    assert state_of(cluster.group).epoch == epoch + 3, "what was planned by the old weight is stale"
+    assert run_state(cluster.group).epoch == epoch + 3, "what was planned by the old weight is stale"
 
 
 @pytest.mark.parametrize("weight", ["0", "-1", "1000.001", "0.0001", "NaN", "Infinity", "12345678"])
@@ -120,4 +120,4 @@ def test_what_somebody_held_who_is_gone_is_their_projects(cluster: Cluster) -> N
 
 def test_where_nobody_was_nobody_stands(cluster: Cluster, django_assert_max_num_queries: Any) -> None:
     with django_assert_max_num_queries(8):
-        assert read_standings(cluster.group, Level.DOMAIN) == []
+        assert read_fair_share_entries(cluster.group, Level.DOMAIN) == []

@@ -17,7 +17,7 @@ from agents.models import Agent, AgentImage, GroupGrant, ResourceGroup
 from agents.reservations.service import reserve_agents
 from common import clock
 from common.actors import SYSTEM
-from scheduler.snapshot.start_time_model import MOST_AHEAD
+from scheduler.snapshot.start_time_model import MAX_AHEAD
 from scheduler.tick import run_tick
 from sessions_app.admission.forecast import forecast_waiting_session
 from sessions_app.core.start_estimate import StartRange
@@ -355,7 +355,7 @@ def test_where_room_is_gathered_beside_what_never_ends_the_page_says_that_nobody
 
 def test_behind_many_nobody_says_that_something_has_no_time_limit(place: Place) -> None:
     place.run(resources=ALL, timeout_s=600)
-    for _ in range(MOST_AHEAD):
+    for _ in range(MAX_AHEAD):
         place.enqueue(resources=ALL, timeout_s=600)
     foreseen, behind = (place.enqueue(resources=ALL, timeout_s=600) for _ in range(2))
     assert told(place, foreseen)["unknown_because"] == ""

@@ -26,7 +26,7 @@ HOUR = timedelta(hours=1)
 @pytest.fixture
 def place() -> Place:
     """Full, with an image that a registry has."""
-    snapshot_cache.forget()
+    snapshot_cache.clear_cache()
     place = make_place()
     registry = Registry.objects.create(name="r", host="r.example", url="https://r.example")
     ContainerImage.objects.filter(pk=place.image.pk).update(registry=registry)

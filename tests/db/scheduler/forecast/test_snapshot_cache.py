@@ -16,7 +16,7 @@ from common import clock
 from scheduler.engine import Policy
 from scheduler.forecast import snapshot_cache
 from scheduler.models import SchedulerState
-from scheduler.snapshot.start_time_model import MOST_AHEAD
+from scheduler.snapshot.start_time_model import MAX_AHEAD
 from scheduler.tick import run_tick
 from sessions_app.admission.forecast import forecast_session
 from sessions_app.core.request import parse_request
@@ -35,7 +35,7 @@ ALL = {"cpu": 8, "mem": "1g"}
 
 @pytest.fixture
 def place() -> Place:
-    snapshot_cache.forget()
+    snapshot_cache.clear_cache()
     return make_place()
 
 
@@ -95,13 +95,13 @@ def test_a_range_is_that_of_the_project_that_is_asked_for(place: Place, is_full_
 def test_behind_a_crowd_nobody_knows_and_before_it_all_is_known(place: Place) -> None:
     """Who finds out where the crowd ends is behind it; who asks afterwards may be before it."""
     place.run(resources=ALL, timeout_s=600)
-    for _ in range(MOST_AHEAD + 1):
+    for _ in range(MAX_AHEAD + 1):
         place.enqueue(resources=ALL, timeout_s=300, priority=-10)
     assert outlook(place, resources=ALL, priority=-10).start_range is None
     before = outlook(place, resources=ALL, timeout_s=300)
     assert (before.position, before.start_range is None) == (1, False)
     behind = outlook(place, resources={"cpu": 7, "mem": "1g"}, timeout_s=300, priority=-10)
-    assert (behind.position, behind.start_range) == (MOST_AHEAD + 2, None)
+    assert (behind.position, behind.start_range) == (MAX_AHEAD + 2, None)
 
 
 def test_a_range_is_drawn_once_for_the_same_question(place: Place) -> None:
@@ -146,7 +146,7 @@ def test_what_changes_is_said_at_once(place: Place, change: str) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_what_is_kept_says_what_a_process_that_just_began_says_and_what_the_tick_does(seed: int) -> None:
-    snapshot_cache.forget()
+    snapshot_cache.clear_cache()
     place, chance = make_place(), Random(seed)
     ResourceGroup.objects.update(patience_s=0, scheduler=chance.choice(list(Policy)).value)
     limit(place.owner, max_slots={"cpu": chance.choice([6000, 16000])})
@@ -157,7 +157,7 @@ def test_what_is_kept_says_what_a_process_that_just_began_says_and_what_the_tick
             "timeout_s": chance.choice([None, 60, 600]),
         }
         kept = outlook(place, **asked)
-        snapshot_cache.forget()
+        snapshot_cache.clear_cache()
         assert replace(outlook(place, **asked), start_range=None) == replace(kept, start_range=None)
         session = place.enqueue(**asked)
         run_tick(place.group.pk)
@@ -183,7 +183,7 @@ def test_limits_are_those_of_now(place: Place) -> None:
 
 
 def test_of_large_groups_a_second_is_trusted(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot_cache, "LARGE", 1)
+    monkeypatch.setattr(snapshot_cache, "LARGE_GROUP", 1)
     monkeypatch.setattr(snapshot_cache, "TRUSTED_FOR_S", 1000.0)
     assert outlook(place, resources=ALL).starts_now
     AgentSlot.objects.filter(slot_name="cpu").update(occupied=1000)
@@ -196,6 +196,6 @@ def test_of_large_groups_a_second_is_trusted(place: Place, monkeypatch: pytest.M
 
 
 def test_a_machine_that_left_the_group_meanwhile_has_its_name(place: Place) -> None:
-    picture = snapshot_cache.picture_of(place.group, ())
+    picture = snapshot_cache.cached_snapshot(place.group, ())
     Agent.objects.filter(pk=place.agent.pk).update(resource_group=make_place().group)
-    assert picture.agent_named(place.agent.pk) == place.agent.name
+    assert picture.agent_name(place.agent.pk) == place.agent.name

@@ -17,8 +17,8 @@ from common import clock
 from common.actors import SYSTEM
 from scheduler import tick
 from scheduler.history import recorder
-from scheduler.history.recorder import digest_of, forget_ticks
-from scheduler.history.replay import past_wait, replay, stays_of
+from scheduler.history.recorder import delete_old_ticks, plan_digest
+from scheduler.history.replay import past_wait, pending_periods, replay
 from scheduler.models import KeptTick, WaitingReason
 from scheduler.tasks import forget_old_ticks
 from scheduler.tick import run_tick
@@ -41,7 +41,7 @@ Browser = Callable[[User], Client]
 @pytest.fixture(autouse=True)
 def every_tick_is_pictured(monkeypatch: pytest.MonkeyPatch) -> None:
     """However soon one comes after the other."""
-    monkeypatch.setattr(recorder, "PICTURE_BYTES_A_SECOND", 2**40)
+    monkeypatch.setattr(recorder, "SNAPSHOT_BYTES_PER_SECOND", 2**40)
 
 
 @pytest.fixture
@@ -75,10 +75,10 @@ def test_a_tick_is_kept_with_what_it_decided_and_decides_it_again(
     assert again is not None
     assert again.is_same
     assert again.plan == committed[0]
-    assert digest_of(again.plan) == kept.digest
-    assert [reason.reason for reason in stays_of(second)] == ["no_capacity"]
-    assert [reason.position for reason in stays_of(third)] == [2]
-    assert not stays_of(first)
+    assert plan_digest(again.plan) == kept.digest
+    assert [reason.reason for reason in pending_periods(second)] == ["no_capacity"]
+    assert [reason.position for reason in pending_periods(third)] == [2]
+    assert not pending_periods(first)
 
 
 def test_who_asks_again_about_a_tick_has_nothing_decided_anew(
@@ -105,7 +105,7 @@ def test_ticks_that_decide_nothing_new_are_not_kept(cluster: Cluster) -> None:
 
 
 def test_what_changes_often_is_pictured_less_often(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorder, "PICTURE_BYTES_A_SECOND", 1)
+    monkeypatch.setattr(recorder, "SNAPSHOT_BYTES_PER_SECOND", 1)
     for _tick in range(2):
         cluster.add_pending({"cpu": 9000})
         run_tick(cluster.group.pk)
@@ -117,7 +117,7 @@ def test_what_changes_often_is_pictured_less_often(cluster: Cluster, monkeypatch
 def test_reasons_are_added_when_they_change_and_the_newest_are_kept(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recorder, "MOST_REASONS", 3)
+    monkeypatch.setattr(recorder, "MAX_REASONS", 3)
     waits = cluster.add_pending({"cpu": 9000})
     states = (AgentState.CONNECTED, AgentState.LOST)
     for number in range(5):
@@ -131,7 +131,7 @@ def test_another_process_adds_no_reason_twice(cluster: Cluster, monkeypatch: pyt
     fill(cluster)
     run_tick(cluster.group.pk)
     before = WaitingReason.objects.count()
-    monkeypatch.setattr(recorder, "_lasts", type(recorder._lasts)(for_s=60))
+    monkeypatch.setattr(recorder, "_last_records", type(recorder._last_records)(for_s=60))
     run_tick(cluster.group.pk)
     assert WaitingReason.objects.count() == before
     assert KeptTick.objects.count() == 2
@@ -150,7 +150,7 @@ def test_what_cannot_be_kept_disturbs_no_tick(cluster: Cluster, monkeypatch: pyt
 def test_why_somebody_waited_then(cluster: Cluster) -> None:
     _, second, _ = fill(cluster)
     run_tick(cluster.group.pk)
-    [stay] = stays_of(second)
+    [stay] = pending_periods(second)
     assert (stay.until, stay.reason, stay.position) == (None, "no_capacity", 1)
     before, now = stay.since - timedelta(seconds=1), clock.now()
     wait = past_wait(second, now, [stay])
@@ -167,7 +167,7 @@ def test_why_somebody_waited_then(cluster: Cluster) -> None:
     second.transitions.create(
         from_status="PENDING", to_status="SCHEDULED", reason="placed", actor_label="a", happened_at=now
     )
-    [ended] = stays_of(fresh(second))
+    [ended] = pending_periods(fresh(second))
     assert ended.until == now
     assert past_wait(second, now, [ended]) is None
 
@@ -182,7 +182,7 @@ def test_who_is_tried_again_waits_anew_for_the_same_reason(ticks_elsewhere: bool
     first = place.run(resources=whole)
     batch = place.enqueue(type="batch", command="make", resources=whole, max_retries=2)
     run_tick(place.group.pk)
-    known = recorder._lasts.get(place.group.pk)
+    known = recorder._last_records.get(place.group.pk)
     place.end(first)
     run_tick(place.group.pk)
     launch_session(batch.pk)
@@ -192,12 +192,12 @@ def test_who_is_tried_again_waits_anew_for_the_same_reason(ticks_elsewhere: bool
     run_tick(place.group.pk)
     if ticks_elsewhere:
         assert known is not None
-        recorder._lasts.put(place.group.pk, known)
+        recorder._last_records.put(place.group.pk, known)
     run_tick(place.group.pk)
 
     waits = place.fresh(batch)
     assert waits.status == Status.PENDING
-    stays = stays_of(waits)
+    stays = pending_periods(waits)
     assert [(each.reason, each.until is None) for each in stays] == [
         ("no_capacity", False), ("no_capacity", True)
     ]  # fmt: skip
@@ -216,7 +216,7 @@ def test_who_is_held_in_the_queue_does_not_wait_for_room_meanwhile() -> None:
     group.update(session_types=["interactive", "batch"])
     update_group_holds()
     run_tick(place.group.pk)  # which says what it said before, and adds nothing
-    stays = stays_of(fresh(session))
+    stays = pending_periods(fresh(session))
     assert [stay.reason for stay in stays] == ["no_capacity", "group_closed", "enqueued"]
     wait = past_wait(session, held, stays)
     assert wait is not None
@@ -229,14 +229,14 @@ def test_a_changed_priority_is_in_the_next_picture() -> None:
     waits = place.enqueue()
     run_tick(place.group.pk)
     change_priority(actor=actor_for(place.owner), session_id=waits.pk, priority=-9)
-    recorder._lasts = type(recorder._lasts)(for_s=60)
+    recorder._last_records = type(recorder._last_records)(for_s=60)
     run_tick(place.group.pk)
     latest = KeptTick.objects.first()
     assert latest is not None
     seen = replay(latest)
     assert seen is not None
     assert [each.priority for each in seen.snapshot.pending] == [-9]
-    assert seen.deferral_of(uuid4()) is None
+    assert seen.deferral_for(uuid4()) is None
 
 
 def test_old_ticks_and_large_pictures_are_forgotten(
@@ -244,14 +244,14 @@ def test_old_ticks_and_large_pictures_are_forgotten(
 ) -> None:
     for size in (9000, 8000, 7000):
         cluster.add_pending({"cpu": size})
-        monkeypatch.setattr(recorder, "_lasts", type(recorder._lasts)(for_s=60))
+        monkeypatch.setattr(recorder, "_last_records", type(recorder._last_records)(for_s=60))
         run_tick(cluster.group.pk)
     newest, middle, oldest = KeptTick.objects.all()
-    monkeypatch.setattr(recorder, "MOST_PICTURE_BYTES", newest.picture_bytes + middle.picture_bytes)
+    monkeypatch.setattr(recorder, "MAX_SNAPSHOT_BYTES", newest.picture_bytes + middle.picture_bytes)
     forget_old_ticks()
     assert [each.picture_bytes > 0 for each in KeptTick.objects.all()] == [True, True, False]
 
-    forget_ticks(before=oldest.planned_at + timedelta(microseconds=1))
+    delete_old_ticks(before=oldest.planned_at + timedelta(microseconds=1))
     assert set(KeptTick.objects.all()) == {newest, middle}
 
 

@@ -11,7 +11,7 @@ from accounts.core.roles import Role
 from accounts.models import User
 from agents.models import ResourceGroup
 from common import clock
-from scheduler.history.wait_times import LATELY, Waits, waits_in
+from scheduler.history.wait_times import WINDOW, WaitTimes, read_wait_times
 from sessions_app.models import ComputeSession, SessionTransition
 from tests.factories import api_client, make_user
 from tests.factories_sessions import Place, make_place
@@ -31,28 +31,30 @@ def let_wait(session: ComputeSession, seconds: float) -> None:
     lines.filter(to_status="SCHEDULED").update(happened_at=asked_at + timedelta(seconds=seconds))
 
 
-def waits_of(place: Place) -> Waits:
-    return waits_in(place.group, clock.now())
+def waits_of(place: Place) -> WaitTimes:
+    return read_wait_times(place.group, clock.now())
 
 
 def test_half_nine_of_ten_and_the_longest(place: Place) -> None:
-    assert waits_of(place) == Waits(0, None, None, None)
+    assert waits_of(place) == WaitTimes(0, None, None, None)
     for seconds in (4, 1, 9, 2, 10, 3, 8, 5, 7, 6):
         let_wait(place.run(), seconds)
-    assert waits_of(place) == Waits(10, 5, 9, 10)
-    assert waits_in(ResourceGroup.objects.create(name="elsewhere"), clock.now()) == Waits()
-    assert waits_in(place.group, clock.now() + LATELY + timedelta(minutes=1)) == Waits(), "lately alone"
+    assert waits_of(place) == WaitTimes(10, 5, 9, 10)
+    assert read_wait_times(ResourceGroup.objects.create(name="elsewhere"), clock.now()) == WaitTimes()
+    assert read_wait_times(place.group, clock.now() + WINDOW + timedelta(minutes=1)) == WaitTimes(), (
+        "lately alone"
+    )
 
 
 def test_one_alone_is_half_and_nine_of_ten_and_the_longest(place: Place) -> None:
     let_wait(place.run(), 3)
-    assert waits_of(place) == Waits(1, 3, 3, 3)
+    assert waits_of(place) == WaitTimes(1, 3, 3, 3)
 
 
 def test_who_has_no_place_yet_is_not_counted(place: Place) -> None:
     place.enqueue()
     place.place()
-    assert waits_of(place) == Waits()
+    assert waits_of(place) == WaitTimes()
 
 
 def test_what_came_before_the_queue_is_no_wait(place: Place) -> None:
@@ -75,12 +77,12 @@ def test_what_came_before_the_queue_is_no_wait(place: Place) -> None:
         happened_at=before.happened_at,
     )
     SessionTransition.objects.filter(pk=before.pk).update(happened_at=lost.created_at)
-    assert waits_of(place) == Waits(2, 2, 4, 4)
+    assert waits_of(place) == WaitTimes(2, 2, 4, 4)
 
 
 def test_a_clock_that_was_set_back_makes_no_wait_below_nothing(place: Place) -> None:
     let_wait(place.run(), -5)
-    assert waits_of(place) == Waits(1, 0, 0, 0)
+    assert waits_of(place) == WaitTimes(1, 0, 0, 0)
 
 
 def test_it_is_one_question_whatever_has_started(
@@ -95,7 +97,7 @@ def test_it_is_one_question_whatever_has_started(
 def test_whose_history_is_gone_is_left_out(place: Place) -> None:
     let_wait(place.run(), 3)
     SessionTransition.objects.filter(session=place.run()).delete()
-    assert waits_of(place) == Waits(1, 3, 3, 3)
+    assert waits_of(place) == WaitTimes(1, 3, 3, 3)
 
 
 def test_the_page_and_rest_tell_it(place: Place, browser_of: Callable[[User], Client]) -> None:

@@ -11,9 +11,9 @@ from agents.core.states import AgentState
 from agents.models import Agent
 from common.errors import InvalidInput
 from scheduler.commit.plan_commit import StalePlan, commit_plan
-from scheduler.engine import Companions, Gang, Host, PlacementRule, plan
+from scheduler.engine import Gang, GroupHost, PlacementGroup, PlacementRule, plan
 from scheduler.forecast import snapshot_cache
-from scheduler.snapshot.placement_groups import hosts_of
+from scheduler.snapshot.placement_groups import read_group_hosts
 from scheduler.snapshot.reader import read_snapshot
 from scheduler.tick import run_tick
 from sessions_app.admission.forecast import forecast_session
@@ -102,8 +102,8 @@ def test_groups_of_another_name_or_owner_are_others(cluster: Cluster) -> None:
     sessions = [add(cluster, "strict_pack", age_s=9), add(cluster, "strict_spread", "db", age_s=8)]
     run_tick(cluster.group.pk)
     assert len(set(machines(*sessions))) == 1
-    assert list(hosts_of(cluster.group.pk, [key(cluster)])[key(cluster)]) == [
-        Host(machines(sessions[0])[0] or 0, 1)
+    assert list(read_group_hosts(cluster.group.pk, [key(cluster)])[key(cluster)]) == [
+        GroupHost(machines(sessions[0])[0] or 0, 1)
     ]
 
 
@@ -111,12 +111,12 @@ def test_who_names_no_group_costs_no_query(cluster: Cluster) -> None:
     cluster.add_pending(SMALL)
     with CaptureQueriesContext(connection) as plain:
         snapshot = read_snapshot(cluster.group.pk)
-    assert (snapshot.companions, snapshot.pending[0].needs.companions) == ({}, None)
+    assert (snapshot.group_hosts, snapshot.pending[0].requirements.placement_group) == ({}, None)
     add(cluster, "spread")
     with CaptureQueriesContext(connection) as named:
         snapshot = read_snapshot(cluster.group.pk)
     assert len(named) == len(plain) + 1
-    assert snapshot.companions == {key(cluster): ()}
+    assert snapshot.group_hosts == {key(cluster): ()}
 
 
 def test_a_plan_is_stale_where_another_of_the_group_was_placed_since(cluster: Cluster) -> None:
@@ -157,8 +157,8 @@ def test_the_elements_of_an_array_are_a_group(db: None) -> None:
         resources={"cpu": 1, "mem": "64m"},
     )
     pending = read_snapshot(place.group.pk).pending
-    assert {each.needs.companions for each in pending} == {
-        Companions(str(first.array_id), PlacementRule.STRICT_SPREAD)
+    assert {each.requirements.placement_group for each in pending} == {
+        PlacementGroup(str(first.array_id), PlacementRule.STRICT_SPREAD)
     }
     run_tick(place.group.pk)
     statuses = ComputeSession.objects.filter(array=first.array).values_list("status", flat=True)
@@ -180,7 +180,7 @@ def test_gangs_are_read_from_the_session(cluster: Cluster) -> None:
 
 
 def test_a_check_knows_who_hosts_the_group(db: None) -> None:
-    snapshot_cache.forget()
+    snapshot_cache.clear_cache()
     place = make_place()
     place.run(placement_group=GROUP, placement_rule="spread")
     asked = {"name": "new", "placement_group": GROUP}

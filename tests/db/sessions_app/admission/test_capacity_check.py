@@ -22,7 +22,7 @@ LARGE = {"cpu": 4, "mem": "1g"}
 @pytest.fixture
 def place() -> Place:
     """A large machine of another architecture beside a small one that can run the image."""
-    snapshot_cache.forget()
+    snapshot_cache.clear_cache()
     place = make_place()
     Agent.objects.filter(pk=place.agent.pk).update(architecture="aarch64")
     add_agent(place, "x86_64")

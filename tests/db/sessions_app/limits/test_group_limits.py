@@ -209,8 +209,8 @@ def test_a_kept_tick_is_decided_again_as_it_was(place: Place) -> None:
     assert seen is not None
     [deferral] = seen.plan.deferrals
     assert deferral.session_id == second.pk
-    assert deferral.why.excess is not None
-    assert deferral.why.excess.allowance.name == "limit 1"
+    assert deferral.explanation.excess is not None
+    assert deferral.explanation.excess.quota.name == "limit 1"
 
 
 @pytest.mark.parametrize("limits", [[{"name": "x"}], [{"name": "x", "each": {"cpu": 1}, "days": [9]}], "x"])

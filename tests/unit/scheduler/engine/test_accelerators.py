@@ -10,31 +10,38 @@ import pytest
 from common.values.resources import MAX_AMOUNT, ResourceSlots
 from scheduler.engine import (
     AgentView,
-    Companions,
-    DeviceRoom,
+    DeviceShare,
+    FreeDevices,
     Gang,
-    Host,
-    Needs,
-    OpenDevice,
+    GroupHost,
+    PartlyFreeDevice,
     PendingSession,
+    PlacementGroup,
     PlacementRule,
     Plan,
     Planner,
-    Preemptible,
-    Preemption,
+    PreemptibleAllocation,
+    PreemptionRule,
     ReasonCode,
+    Requirements,
+    ReservationWindow,
     Rules,
-    Running,
-    Share,
+    RunningAllocation,
     SlotDevices,
     Snapshot,
-    Window,
     plan,
 )
-from scheduler.engine.accelerators import Device, DeviceTable, NoSuchDevices, deal, most_of, pick
-from scheduler.engine.capacity.fractional import machines_of
-from scheduler.engine.index.agent_index import Fleet
-from scheduler.explain.messages import sentence_for
+from scheduler.engine.accelerators import (
+    Device,
+    DeviceTable,
+    NoSuchDevices,
+    assign_devices,
+    choose_devices,
+    most_for_one_kernel,
+)
+from scheduler.engine.capacity.fractional import capacity_tracker
+from scheduler.engine.index.agent_index import AgentIndex
+from scheduler.explain.messages import message_for
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -50,7 +57,7 @@ def slots(gpu: int, cpu: int = 1, **more: int) -> ResourceSlots:
 def agent(number: int, size: int, *shared: int, whole: int = 0, cpu: int = 8, **also: object) -> AgentView:
     """`shared`: what is left of devices that are shared; `whole`: how many more are free."""
     free = slots(whole * 1000 + sum(shared), cpu)
-    opened = tuple(OpenDevice(number * 10 + index, left) for index, left in enumerate(shared))
+    opened = tuple(PartlyFreeDevice(number * 10 + index, left) for index, left in enumerate(shared))
     devices = (SlotDevices("gpu", size, whole, opened),)
     view = AgentView(number, "x86_64", slots(size * 1000, 8), free, devices=devices)
     return replace(view, **also)
@@ -62,10 +69,10 @@ def session(
     return PendingSession(
         id=UUID(int=number),
         enqueued_at=at(-waited),
-        needs=Needs("x86_64", tuple(map(slots, gpus)), **needs),
+        requirements=Requirements("x86_64", tuple(map(slots, gpus)), **needs),
         kernel_ids=tuple(UUID(int=number * 100 + index) for index in range(len(gpus))),
         priority=priority,
-        lasts=None if minutes is None else timedelta(minutes=minutes),
+        max_runtime=None if minutes is None else timedelta(minutes=minutes),
     )
 
 
@@ -79,32 +86,32 @@ def placed(decided: Plan) -> dict[int, tuple[int, ...]]:
 
 def test_devices_of_one_group_go_together_and_large_groups_stay_whole():
     eight = [Device(number, number // 4, number // 4) for number in range(8)]
-    assert pick(eight, 4) == (0, 1, 2, 3)
-    assert pick(eight[1:], 1) == (1,)
-    assert pick(eight[1:], 4) == (4, 5, 6, 7)
-    assert pick(eight[2:], 2) == (2, 3)
-    assert pick([*eight, Device(9)], 1) == (9,)
+    assert choose_devices(eight, 4) == (0, 1, 2, 3)
+    assert choose_devices(eight[1:], 1) == (1,)
+    assert choose_devices(eight[1:], 4) == (4, 5, 6, 7)
+    assert choose_devices(eight[2:], 2) == (2, 3)
+    assert choose_devices([*eight, Device(9)], 1) == (9,)
 
 
 def test_else_they_are_of_one_numa_node_else_of_as_few_groups_as_possible():
     pairs = [Device(number, number // 2, number // 4) for number in range(8)]
-    assert pick(pairs, 3) == (0, 1, 2)
-    assert pick(pairs, 5) == (0, 1, 2, 3, 4)
-    assert pick([Device(number) for number in range(3)], 2) == (0, 1)
+    assert choose_devices(pairs, 3) == (0, 1, 2)
+    assert choose_devices(pairs, 5) == (0, 1, 2, 3, 4)
+    assert choose_devices([Device(number) for number in range(3)], 2) == (0, 1)
 
 
 def test_a_part_comes_of_the_device_with_least_left_and_the_same_ones_are_dealt():
     table = DeviceTable()
     for number, occupied in enumerate([0, 400, 500, 1000]):
         table.add(Device(number), occupied)
-    assert table.give(500) == (2,)
-    assert table.give(500) == (1,)
-    assert table.give(500, may_join=False) == (0,)
-    assert table.give(250) == (0,)
+    assert table.assign(500) == (2,)
+    assert table.assign(500) == (1,)
+    assert table.assign(500, may_join=False) == (0,)
+    assert table.assign(250) == (0,)
     with pytest.raises(NoSuchDevices, match="1 whole devices are more than the 0"):
-        table.give(300)
+        table.assign(300)
     with pytest.raises(NoSuchDevices, match="neither"):
-        table.give(1500)
+        table.assign(1500)
 
 
 def test_of_two_parts_the_second_gets_a_device_of_its_own():
@@ -112,37 +119,37 @@ def test_of_two_parts_the_second_gets_a_device_of_its_own():
     for table in tables.values():
         table.add(Device(1), 500)
         table.add(Device(2), 0)
-    assert deal(slots(500, npu=500), tables) == {"gpu": (1,), "npu": (2,)}
-    assert deal(slots(500), {"gpu": None}) == {}
+    assert assign_devices(slots(500, npu=500), tables) == {"gpu": (1,), "npu": (2,)}
+    assert assign_devices(slots(500), {"gpu": None}) == {}
 
 
 def test_the_most_of_one_device_is_a_whole_one_or_what_is_left_of_a_shared_one():
-    devices = SlotDevices("gpu", 4, 2, (OpenDevice(1, 500),))
-    assert most_of((devices,), "gpu") == 2000
-    assert most_of((devices._replace(whole=0),), "gpu") == 500
-    assert most_of((), "gpu") == MAX_AMOUNT
+    devices = SlotDevices("gpu", 4, 2, (PartlyFreeDevice(1, 500),))
+    assert most_for_one_kernel((devices,), "gpu") == 2000
+    assert most_for_one_kernel((devices._replace(whole=0),), "gpu") == 500
+    assert most_for_one_kernel((), "gpu") == MAX_AMOUNT
 
 
 def test_two_halves_are_no_whole_device_and_the_reason_says_so():
     decided = decide([agent(1, 2, 500, 500)], session(1, 1000))
     [deferral] = decided.deferrals
     assert deferral.reason is ReasonCode.FRAGMENTED
-    assert "1 gpu in whole devices" in str(sentence_for(deferral.why, "lab"))
-    assert "has more than 0 gpu whole" in str(sentence_for(deferral.why, "lab"))
+    assert "1 gpu in whole devices" in str(message_for(deferral.explanation, "lab"))
+    assert "has more than 0 gpu whole" in str(message_for(deferral.explanation, "lab"))
 
 
 @pytest.mark.parametrize(("are_known", "names"), [(True, {"gpu"}), (False, set())])
 def test_what_one_device_has_is_said_of_those_that_are_known_one_by_one(are_known: bool, names: set[str]):
     asked, one = session(1, 500), agent(1, 2, 700, whole=1)
     view = one if are_known else replace(one, devices=())
-    machines = machines_of(Fleet(Snapshot(1, "lab", 0, (view,), (asked,))), NOW, {})
-    assert machines.device_rooms(asked.needs).keys() == names
+    machines = capacity_tracker(AgentIndex(Snapshot(1, "lab", 0, (view,), (asked,))), NOW, {})
+    assert machines.free_devices(asked.requirements).keys() == names
 
 
 def test_two_quarters_are_no_half_and_the_reason_says_so():
     [deferral] = decide([agent(1, 2, 250, 250)], session(1, 500)).deferrals
     assert deferral.reason is ReasonCode.FRAGMENTED
-    assert "of no device more than 0.25 gpu" in str(sentence_for(deferral.why, "lab"))
+    assert "of no device more than 0.25 gpu" in str(message_for(deferral.explanation, "lab"))
 
 
 @pytest.mark.parametrize(
@@ -150,7 +157,10 @@ def test_two_quarters_are_no_half_and_the_reason_says_so():
 )
 def test_devices_on_agents_without_room_for_the_rest_are_not_told_of(asked, others, free):
     [deferral] = decide([agent(1, 1, whole=1, cpu=0), others], session(1, asked)).deferrals
-    assert (deferral.reason, deferral.why.devices) == (ReasonCode.FRAGMENTED, DeviceRoom("gpu", 0, free))
+    assert (deferral.reason, deferral.explanation.devices) == (
+        ReasonCode.FRAGMENTED,
+        FreeDevices("gpu", 0, free),
+    )
 
 
 def test_agents_whose_devices_nobody_knows_count_amounts():
@@ -188,13 +198,13 @@ def test_only_agents_of_the_model_share_with_who_names_it():
 
 
 def test_what_does_not_end_in_time_shares_nothing_that_will_be_reserved():
-    window = Window(7, at(10), at(20))
+    window = ReservationWindow(7, at(10), at(20))
     agents = [agent(1, 1, 500, next_window=window)]
     assert placed(decide(agents, session(1, 500, minutes=5))) == {1: (1,)}
     assert placed(decide(agents, session(1, 500, minutes=15))) == {}
     named = session(1, 500, minutes=15, designated_agent_id=1)
     assert placed(decide(agents, named)) == {}
-    assert placed(decide(agents, replace(named, lasts=timedelta(minutes=5)))) == {1: (1,)}
+    assert placed(decide(agents, replace(named, max_runtime=timedelta(minutes=5)))) == {1: (1,)}
 
 
 def test_gangs_share_or_wait_together():
@@ -205,8 +215,8 @@ def test_gangs_share_or_wait_together():
 
 def test_a_device_is_whole_again_when_the_last_of_its_sharers_ends():
     here = (
-        Running(slots(250), at(10), (Share("gpu", 10, 250),)),
-        Running(slots(250), at(30), (Share("gpu", 10, 250),)),
+        RunningAllocation(slots(250), at(10), (DeviceShare("gpu", 10, 250),)),
+        RunningAllocation(slots(250), at(30), (DeviceShare("gpu", 10, 250),)),
     )
     decided = decide([agent(1, 1, 500, cpu=6, running=here)], session(1, 1000))
     assert [each.starts_at for each in decided.reservations] == [at(30)]
@@ -215,14 +225,17 @@ def test_a_device_is_whole_again_when_the_last_of_its_sharers_ends():
 
 
 def test_whole_devices_come_back_with_those_that_hold_them():
-    here = (Running(slots(2000), at(10)), Running(slots(500), at(20), (Share("gpu", 10, 500),)))
+    here = (
+        RunningAllocation(slots(2000), at(10)),
+        RunningAllocation(slots(500), at(20), (DeviceShare("gpu", 10, 500),)),
+    )
     agents = [agent(1, 3, 500, cpu=6, running=here)]
     assert [each.starts_at for each in decide(agents, session(1, 2000)).reservations] == [at(10)]
     assert [each.starts_at for each in decide(agents, session(1, 3000)).reservations] == [at(20)]
 
 
 def test_a_part_that_was_placed_in_the_pass_keeps_its_device_from_being_whole():
-    here = (Running(slots(500), at(10), (Share("gpu", 10, 500),)),)
+    here = (RunningAllocation(slots(500), at(10), (DeviceShare("gpu", 10, 500),)),)
     agents = [agent(1, 1, 500, cpu=7, running=here)]
     decided = decide(agents, session(1, 500, minutes=20, priority=1), session(2, 1000))
     assert [each.starts_at for each in decided.reservations] == [at(20)]
@@ -231,7 +244,7 @@ def test_a_part_that_was_placed_in_the_pass_keeps_its_device_from_being_whole():
 
 
 def test_the_first_that_waits_for_a_part_waits_for_the_device_that_has_it_first():
-    here = (Running(slots(500), at(10), (Share("gpu", 10, 500),)),)
+    here = (RunningAllocation(slots(500), at(10), (DeviceShare("gpu", 10, 500),)),)
     agents = [agent(1, 1, 250, cpu=7, running=here)]  # and a quarter of which nobody knows the end
     decided = decide(agents, session(1, 750), session(2, 250, waited=0), session(3, 250, minutes=5, waited=0))
     assert [each.starts_at for each in decided.reservations] == [at(10)]
@@ -239,7 +252,7 @@ def test_the_first_that_waits_for_a_part_waits_for_the_device_that_has_it_first(
 
 
 def test_beside_a_whole_one_that_is_kept_a_part_counts_as_whole():
-    here = (Running(slots(2000), at(10)),)
+    here = (RunningAllocation(slots(2000), at(10)),)
     agents = [agent(1, 3, whole=1, cpu=7, running=here)]
     decided = decide(agents, session(1, 3000), session(2, 500, waited=0))
     assert placed(decided) == {}
@@ -250,7 +263,7 @@ def test_beside_a_whole_one_that_is_kept_a_part_counts_as_whole():
 
 
 def test_a_gang_that_half_shares_beside_kept_room_gives_all_of_it_back():
-    here = (Running(slots(1000), at(10)),)
+    here = (RunningAllocation(slots(1000), at(10)),)
     agents = [agent(1, 3, 500, whole=1, cpu=7, running=here)]
     pending = [session(1, 2000), session(2, 500, 500, 1000, minutes=5), session(3, 600, 600, 600)]
     decided = decide(agents, *pending, session(4, 500, minutes=5), session(5, 1000, minutes=5))
@@ -258,20 +271,22 @@ def test_a_gang_that_half_shares_beside_kept_room_gives_all_of_it_back():
 
 
 def test_no_other_part_goes_where_room_is_kept_for_one_but_whole_ones_may():
-    here = (Running(slots(500, 7), at(10), (Share("gpu", 10, 500),)),)
+    here = (RunningAllocation(slots(500, 7), at(10), (DeviceShare("gpu", 10, 500),)),)
     agents = [agent(1, 3, 250, whole=2, cpu=1, running=here)]
-    first = replace(session(1, 500), needs=Needs("x86_64", (slots(500, 2),)))
+    first = replace(session(1, 500), requirements=Requirements("x86_64", (slots(500, 2),)))
     decided = decide(agents, first, session(2, 250, waited=0), session(3, 1000, waited=0))
     assert placed(decided) == {3: (1,)}
 
 
 def test_only_as_many_leave_a_shared_device_as_have_to():
     here = tuple(
-        Preemptible(UUID(int=50 + number), -1, at(-number), slots(300), (Share("gpu", 10, 300),))
+        PreemptibleAllocation(
+            UUID(int=50 + number), -1, at(-number), slots(300), (DeviceShare("gpu", 10, 300),)
+        )
         for number in range(3)
     )
     agents = [agent(1, 1, 100, cpu=5, preemptible=here)]
-    rules = Rules(preemption=Preemption(0, timedelta(), timedelta(minutes=1)))
+    rules = Rules(preemption=PreemptionRule(0, timedelta(), timedelta(minutes=1)))
     assert [len(each.victims) for each in decide(agents, session(1, 400), rules=rules).evictions] == [1]
     assert [len(each.victims) for each in decide(agents, session(1, 1000), rules=rules).evictions] == [3]
 
@@ -299,12 +314,14 @@ def test_what_agents_that_take_nothing_have_counts_for_what_never_fits():
 
 
 def test_who_asks_for_no_devices_is_as_before_where_they_are_shared():
-    here = (Running(ResourceSlots({"cpu": 4000}), at(10)),)
+    here = (RunningAllocation(ResourceSlots({"cpu": 4000}), at(10)),)
     unknown = replace(agent(2, 2, whole=2, cpu=4, running=here), devices=())
-    only_cores = replace(session(1, 500), needs=Needs("x86_64", (ResourceSlots({"cpu": 6000}),)))
+    only_cores = replace(
+        session(1, 500), requirements=Requirements("x86_64", (ResourceSlots({"cpu": 6000}),))
+    )
     decided = decide([agent(1, 1, 500, cpu=4), unknown], only_cores)
     assert decided.deferrals[0].reason is ReasonCode.FRAGMENTED
-    assert decided.deferrals[0].why.devices is None
+    assert decided.deferrals[0].explanation.devices is None
     assert [(each.agent_ids, each.starts_at) for each in decided.reservations] == [((2,), at(10))]
 
 
@@ -312,12 +329,12 @@ def test_devices_that_nobody_knows_one_by_one_are_no_part_of_the_reason():
     unknown = replace(agent(2, 2, cpu=8), devices=(), free=slots(0, 8))
     [deferral] = decide([agent(1, 2, 500, 500), unknown], session(1, 1000)).deferrals
     assert deferral.reason is ReasonCode.FRAGMENTED
-    assert deferral.why.devices is not None
+    assert deferral.explanation.devices is not None
 
 
 @pytest.mark.parametrize("named", [None, 1])
 def test_what_single_devices_could_not_give_gets_no_room_that_is_kept(named):
-    here = tuple(Running(slots(1000, 1), at(30), ()) for _ in range(2))
+    here = tuple(RunningAllocation(slots(1000, 1), at(30), ()) for _ in range(2))
     told = [
         session(1, 2000, waited=20),
         session(2, 1500, minutes=5, waited=10, designated_agent_id=named),
@@ -331,11 +348,13 @@ def test_what_single_devices_could_not_give_gets_no_room_that_is_kept(named):
 def two_kinds(number: int, gpu: int, npu: int) -> AgentView:
     """With one shared device of each."""
     kinds = tuple(
-        SlotDevices(name, 1, 0, (OpenDevice(number * 10 + index, left),))
+        SlotDevices(name, 1, 0, (PartlyFreeDevice(number * 10 + index, left),))
         for index, (name, left) in enumerate((("gpu", gpu), ("npu", npu)))
     )
     running = tuple(
-        Running(ResourceSlots({name: 1000 - left}), at(10), (Share(name, number * 10 + index, 1000 - left),))
+        RunningAllocation(
+            ResourceSlots({name: 1000 - left}), at(10), (DeviceShare(name, number * 10 + index, 1000 - left),)
+        )
         for index, (name, left) in enumerate((("gpu", gpu), ("npu", npu)))
     )
     free = slots(gpu, npu=npu)
@@ -354,8 +373,8 @@ def test_what_is_to_be_on_one_machine_goes_where_devices_have_all_its_parts():
     assert placed(decide(agents, session(1, 500, 500, **together))) == {1: (2, 2)}
     assert placed(decide(agents[:1], session(1, 500, 500, **together))) == {}
     here = (
-        Running(slots(400), at(10), (Share("gpu", 10, 400),)),
-        Running(slots(700), at(20), (Share("gpu", 11, 700),)),
+        RunningAllocation(slots(400), at(10), (DeviceShare("gpu", 10, 400),)),
+        RunningAllocation(slots(700), at(20), (DeviceShare("gpu", 11, 700),)),
     )
     decided = decide([replace(agents[0], running=here)], session(1, 800, 800, **together))
     assert [(each.agent_ids, each.starts_at) for each in decided.reservations] == [((1, 1), at(20))]
@@ -364,14 +383,14 @@ def test_what_is_to_be_on_one_machine_goes_where_devices_have_all_its_parts():
 @pytest.mark.parametrize("rule", PlacementRule)
 def test_parts_lie_beside_others_of_their_group_or_apart(rule: PlacementRule):
     agents = (agent(1, 1, 500), agent(2, 1, 500), agent(3, 1, 1000))
-    asked = session(1, 500, companions=Companions("web", rule))
-    told = Snapshot(1, "lab", 0, agents, (asked,), companions={"web": (Host(1, 1),)})
+    asked = session(1, 500, placement_group=PlacementGroup("web", rule))
+    told = Snapshot(1, "lab", 0, agents, (asked,), group_hosts={"web": (GroupHost(1, 1),)})
     [(found,)] = placed(plan(told, NOW)).values()
-    assert (found == 1) is not rule.is_apart
+    assert (found == 1) is not rule.is_spread
 
 
 def test_parts_of_a_gang_that_do_not_all_fit_beside_kept_room_leave_it_as_it_was():
-    here = (Running(slots(2000, 1), at(10)),)
+    here = (RunningAllocation(slots(2000, 1), at(10)),)
     agents = [agent(1, 4, 500, whole=1, cpu=7, running=here)]
     pending = [session(1, 2000), session(2, 500, 600, 600), session(3, 500)]
     assert placed(decide(agents, *pending)) == {3: (1,)}
@@ -380,15 +399,17 @@ def test_parts_of_a_gang_that_do_not_all_fit_beside_kept_room_leave_it_as_it_was
 def test_those_who_ask_for_parts_on_the_same_machines_are_told_the_same_of_their_devices():
     agents = [agent(1, 2, 400, 300, cpu=8)]
     decided = decide(
-        agents, session(1, 500), replace(session(2, 500), needs=Needs("x86_64", (slots(500, 2),)))
+        agents,
+        session(1, 500),
+        replace(session(2, 500), requirements=Requirements("x86_64", (slots(500, 2),))),
     )
-    assert [each.why.devices for each in decided.deferrals] == [DeviceRoom("gpu", 0, 400)] * 2
+    assert [each.explanation.devices for each in decided.deferrals] == [FreeDevices("gpu", 0, 400)] * 2
 
 
 def test_whole_devices_are_dealt_as_whole_ones():
     dealt = DeviceTable()
     for number in range(3):
         dealt.add(Device(number), 0)
-    assert dealt.give(2000) == (0, 1)
+    assert dealt.assign(2000) == (0, 1)
     with pytest.raises(NoSuchDevices):
-        dealt.give(2000)
+        dealt.assign(2000)

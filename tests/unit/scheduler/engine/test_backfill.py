@@ -10,21 +10,21 @@ from hypothesis import strategies as st
 from common.values.resources import ResourceSlots
 from scheduler.engine import (
     AgentView,
-    Allowance,
-    Companions,
+    BackfillReservation,
     Gang,
-    Needs,
     PendingSession,
+    PlacementGroup,
     PlacementRule,
     Plan,
+    Quota,
     ReasonCode,
-    Reservation,
+    Requirements,
     Rules,
-    Running,
+    RunningAllocation,
     Snapshot,
     plan,
 )
-from scheduler.explain.messages import sentence_for, who_may_raise
+from scheduler.explain.messages import message_for, who_may_raise
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 CAPACITY = 8
@@ -41,7 +41,7 @@ def at(minutes: float) -> datetime:
 def agent(agent_id: int, *running: tuple[int, float], unknown: int = 0) -> AgentView:
     """8 cores, of which (so many cores, for so many minutes) are in use, and some nobody knows for how long."""
     used = sum(count for count, _ in running) + unknown
-    ends = tuple(Running(cores(count), at(minutes)) for count, minutes in running)
+    ends = tuple(RunningAllocation(cores(count), at(minutes)) for count, minutes in running)
     return AgentView(agent_id, "x86_64", cores(CAPACITY), cores(CAPACITY - used), running=ends)
 
 
@@ -52,16 +52,20 @@ def session(
     waited: float = 0,
     designated: int | None = None,
     gang: Gang = Gang.ANYWHERE,
-    companions: Companions | None = None,
+    placement_group: PlacementGroup | None = None,
 ) -> PendingSession:
     return PendingSession(
         id=UUID(int=number),
         enqueued_at=at(-waited) + timedelta(seconds=number),
-        needs=Needs(
-            "x86_64", tuple(cores(count) for count in kernels), designated, gang=gang, companions=companions
+        requirements=Requirements(
+            "x86_64",
+            tuple(cores(count) for count in kernels),
+            designated,
+            gang=gang,
+            placement_group=placement_group,
         ),
         kernel_ids=tuple(UUID(int=number * 10 + index) for index in range(len(kernels))),
-        lasts=None if minutes is None else timedelta(minutes=minutes),
+        max_runtime=None if minutes is None else timedelta(minutes=minutes),
     )
 
 
@@ -84,7 +88,7 @@ def test_who_would_delay_the_first_waits_and_who_ends_before_runs():
     )
     assert placed(decided) == {4: (1,)}
     assert reasons(decided) == {1: ReasonCode.NO_CAPACITY, 2: ReasonCode.KEPT_FREE, 3: ReasonCode.KEPT_FREE}
-    assert decided.reservations == (Reservation(UUID(int=1), (1,), at(30)),)
+    assert decided.reservations == (BackfillReservation(UUID(int=1), (1,), at(30)),)
 
 
 def test_who_would_end_in_time_waits_where_what_is_kept_is_taken():
@@ -113,13 +117,13 @@ def test_room_is_kept_where_it_will_be_first():
 
 def test_what_ends_of_itself_counts_before_what_nobody_knows():
     decided = decide([agent(1, (1, 600)), agent(2, unknown=1)], session(1, 8, waited=60))
-    assert decided.reservations == (Reservation(UUID(int=1), (1,), at(600)),)
+    assert decided.reservations == (BackfillReservation(UUID(int=1), (1,), at(600)),)
 
 
 def test_sessions_placed_in_the_same_pass_count_with_their_ends():
     decided = decide([agent(1)], session(1, 4, minutes=15), session(2, 8), session(3, 4, minutes=20))
     assert placed(decided) == {1: (1,)}
-    assert decided.reservations == (Reservation(UUID(int=2), (1,), at(15)),)
+    assert decided.reservations == (BackfillReservation(UUID(int=2), (1,), at(15)),)
 
 
 def test_where_nobody_knows_the_ends_room_is_kept_after_long_waiting_only():
@@ -127,7 +131,7 @@ def test_where_nobody_knows_the_ends_room_is_kept_after_long_waiting_only():
     assert placed(decide(agents, session(1, 8, waited=9), session(2, 4, waited=8))) == {2: (1,)}
     decided = decide(agents, session(1, 8, waited=11), session(2, 4, waited=8), session(3, 1, minutes=1))
     assert placed(decided) == {}
-    assert decided.reservations == (Reservation(UUID(int=1), (1,), None),)
+    assert decided.reservations == (BackfillReservation(UUID(int=1), (1,), None),)
 
 
 def test_a_later_session_of_the_same_shape_that_waited_long_is_enough():
@@ -149,13 +153,13 @@ def test_a_later_session_of_the_same_shape_that_waited_long_is_enough():
 def test_a_gang_keeps_room_on_all_its_agents():
     agents = [agent(1, (6, 10)), agent(2, (6, 40)), agent(3, (6, 20))]
     decided = decide(agents, session(1, 8, 8), session(2, 2), session(3, 2), session(4, 2, minutes=20))
-    assert decided.reservations == (Reservation(UUID(int=1), (1, 3), at(20)),)
+    assert decided.reservations == (BackfillReservation(UUID(int=1), (1, 3), at(20)),)
     assert placed(decided) == {2: (2,), 4: (1,)}
 
 
 def test_a_gang_whose_kernels_differ_keeps_as_much_as_its_largest_for_each():
     decided = decide([agent(1, (8, 10)), agent(2, (8, 20))], session(1, 2, 6))
-    assert decided.reservations == (Reservation(UUID(int=1), (1, 2), at(20)),)
+    assert decided.reservations == (BackfillReservation(UUID(int=1), (1, 2), at(20)),)
 
 
 def test_a_gang_on_one_machine_keeps_room_for_all_of_it_there():
@@ -173,32 +177,32 @@ def test_a_gang_that_is_spread_keeps_room_on_as_many_agents():
     decided = decide(agents, session(1, 4, 4, gang=Gang.SPREAD), session(2, 8, minutes=40), session(3, 4))
     assert [(each.agent_ids, each.starts_at) for each in decided.reservations] == [((1, 2), at(30))]
     assert placed(decided) == {3: (1,)}
-    assert next((each.why.agents_with_room, each.reason) for each in decided.deferrals) == (
+    assert next((each.explanation.agents_with_room, each.reason) for each in decided.deferrals) == (
         1,
         ReasonCode.NO_CAPACITY,
     )
 
 
 def test_others_of_a_group_that_run_apart_do_not_take_the_agent_where_room_is_kept_for_the_first():
-    apart = Companions("web", PlacementRule.STRICT_SPREAD)
+    apart = PlacementGroup("web", PlacementRule.STRICT_SPREAD)
     agents = [agent(1, (4, 30))]
-    first, second = session(1, 8, companions=apart), session(2, 2, minutes=20, companions=apart)
+    first, second = session(1, 8, placement_group=apart), session(2, 2, minutes=20, placement_group=apart)
     assert placed(decide(agents, first, second)) == {}
     assert placed(decide(agents, first, session(2, 2, minutes=20))) == {2: (1,)}
 
 
 def test_others_of_a_group_that_run_together_begin_where_room_is_kept_for_the_first():
-    together = Companions("web", PlacementRule.STRICT_PACK)
+    together = PlacementGroup("web", PlacementRule.STRICT_PACK)
     agents = [agent(1, (4, 30)), agent(2, (4, 60))]
-    others = [session(number, 2, minutes=20, companions=together) for number in (2, 3, 4)]
-    decided = decide(agents, session(1, 8, companions=together), *others)
+    others = [session(number, 2, minutes=20, placement_group=together) for number in (2, 3, 4)]
+    decided = decide(agents, session(1, 8, placement_group=together), *others)
     assert placed(decided) == {2: (1,), 3: (1,)}
     assert reasons(decided)[4] is ReasonCode.PLACEMENT_RULE
 
 
 def test_one_agent_may_hold_several_of_a_gang():
     decided = decide([agent(1, (4, 10), (4, 30))], session(1, 4, 4))
-    assert decided.reservations == (Reservation(UUID(int=1), (1, 1), at(30)),)
+    assert decided.reservations == (BackfillReservation(UUID(int=1), (1, 1), at(30)),)
 
 
 def test_for_what_can_never_run_nothing_is_kept():
@@ -262,10 +266,10 @@ def test_who_is_passed_for_a_higher_priority_alone_hears_how_many_are_ahead():
     )
     assert placed(decided) == {3: (2,)}
     assert reasons(decided)[4] is ReasonCode.PRIORITY
-    assert [each.why.ahead for each in decided.deferrals] == [0, 0, 2]
-    assert "with a higher priority (2) are ahead" in str(sentence_for(decided.deferrals[2].why, "lab"))
-    assert "raise its priority" in str(who_may_raise(decided.deferrals[2].why))
-    assert not who_may_raise(decided.deferrals[0].why)
+    assert [each.explanation.ahead for each in decided.deferrals] == [0, 0, 2]
+    assert "with a higher priority (2) are ahead" in str(message_for(decided.deferrals[2].explanation, "lab"))
+    assert "raise its priority" in str(who_may_raise(decided.deferrals[2].explanation))
+    assert not who_may_raise(decided.deferrals[0].explanation)
 
 
 def test_room_that_is_kept_for_one_of_the_same_priority_too_is_not_a_matter_of_priority():
@@ -290,7 +294,7 @@ def test_room_that_is_kept_for_one_of_the_same_priority_too_is_not_a_matter_of_p
 
 def test_what_should_have_ended_by_now_may_never():
     agents = [agent(1, (4, -5)), agent(2, (4, 30))]
-    assert decide(agents, session(1, 8)).reservations == (Reservation(UUID(int=1), (2,), at(30)),)
+    assert decide(agents, session(1, 8)).reservations == (BackfillReservation(UUID(int=1), (2,), at(30)),)
 
 
 def test_where_nobody_knows_room_is_kept_on_the_agent_with_the_least_missing():
@@ -304,9 +308,11 @@ def test_who_could_also_run_elsewhere_takes_no_reservation_from_the_other_pool()
         "x86_64",
         ResourceSlots({"cpu": 8000, "cuda": 1000}),
         ResourceSlots({"cpu": 7000}),
-        running=(Running(ResourceSlots({"cpu": 1000, "cuda": 1000}), at(10)),),
+        running=(RunningAllocation(ResourceSlots({"cpu": 1000, "cuda": 1000}), at(10)),),
     )
-    wants_gpu = replace(session(2, 8), needs=Needs("x86_64", (ResourceSlots({"cpu": 8000, "cuda": 1000}),)))
+    wants_gpu = replace(
+        session(2, 8), requirements=Requirements("x86_64", (ResourceSlots({"cpu": 8000, "cuda": 1000}),))
+    )
     decided = decide([agent(1, (4, 5)), gpus], session(1, 8), wants_gpu, session(3, 7))
     assert [(each.session_id.int, each.agent_ids) for each in decided.reservations] == [(1, (1,)), (2, (9,))]
     assert placed(decided) == {}
@@ -320,7 +326,7 @@ def test_who_ends_in_time_leaves_what_is_open_to_who_does_not():
 
 
 def test_what_a_limit_has_left_is_gathered_for_who_waited_long():
-    limit = Allowance("p", "project", "vision", {"cpu": 8000}, {"cpu": 4000})
+    limit = Quota("p", "project", "vision", {"cpu": 8000}, {"cpu": 4000})
     large, small = (
         replace(session(number, count, waited=waited), scopes=("p",))
         for number, count, waited in ((1, 8, 11), (2, 2, 5))
@@ -344,7 +350,9 @@ def test_what_a_limit_has_left_is_gathered_for_who_waited_long():
 def test_many_full_agents_cost_no_look_each():
     """A look at each of 4,000 full agents for each of 4,000 sessions would be sixteen million."""
     full = [
-        AgentView(number, "x86_64", cores(CAPACITY), cores(0), running=(Running(cores(CAPACITY), at(5)),))
+        AgentView(
+            number, "x86_64", cores(CAPACITY), cores(0), running=(RunningAllocation(cores(CAPACITY), at(5)),)
+        )
         for number in range(1, 4001)
     ]
     waiting = [session(number, 1, minutes=9) for number in range(1, 4001)]
@@ -390,7 +398,9 @@ def _starts_at(queue: list[PendingSession], live: list[tuple[int, int, int]], ag
         for waiting, agent_ids in plan(Snapshot(1, "lab", 0, views, there), at(minute)).placements:
             if waiting.id.int == 1:
                 return minute
-            ends = minute + int(waiting.lasts.total_seconds()) // 60
-            live += [(agent_id, waiting.needs.kernels[0]["cpu"] // 1000, ends) for agent_id in agent_ids]
+            ends = minute + int(waiting.max_runtime.total_seconds()) // 60
+            live += [
+                (agent_id, waiting.requirements.kernels[0]["cpu"] // 1000, ends) for agent_id in agent_ids
+            ]
             queue = [each for each in queue if each.id != waiting.id]
     return None

@@ -6,21 +6,21 @@ from uuid import UUID
 from common.values.resources import ResourceSlots
 from scheduler.engine import (
     AgentView,
-    Needs,
-    OpenDevice,
+    DeviceShare,
+    PartlyFreeDevice,
     PendingSession,
-    Preemptible,
-    Preemption,
+    PreemptibleAllocation,
+    PreemptionRule,
+    Requirements,
     Rules,
-    Running,
-    Share,
+    RunningAllocation,
     SlotDevices,
     Snapshot,
     plan,
 )
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
-RULES = Rules(preemption=Preemption(0, timedelta(), timedelta(minutes=1)))
+RULES = Rules(preemption=PreemptionRule(0, timedelta(), timedelta(minutes=1)))
 
 
 def at(minute: int) -> datetime:
@@ -34,25 +34,27 @@ def slots(gpu: int) -> ResourceSlots:
 def machine(*runs: tuple[int, int | None]) -> AgentView:
     """`runs`: how much, and until which minute. Those with a part share the first device, whoever has more has others alone."""
     here = tuple(
-        Preemptible(
+        PreemptibleAllocation(
             UUID(int=number),
             -1,
             at(-number),
             slots(amount),
-            (Share("gpu", 10, amount),) if amount < 1000 else (),
+            (DeviceShare("gpu", 10, amount),) if amount < 1000 else (),
             None if until is None else at(until),
         )
         for number, (amount, until) in enumerate(runs)
     )
     shared = sum(amount for amount, _ in runs if amount < 1000)
     total = sum(amount for amount, _ in runs if amount >= 1000) + (1000 if shared else 0)
-    left = (OpenDevice(10, 1000 - shared),) if 0 < shared < 1000 else ()
+    left = (PartlyFreeDevice(10, 1000 - shared),) if 0 < shared < 1000 else ()
     return AgentView(
         1,
         "x86_64",
         ResourceSlots({"cpu": 8000, "gpu": total}),
         ResourceSlots({"cpu": 8000 - 1000 * len(here), "gpu": sum(each.free for each in left)}),
-        running=tuple(Running(each.slots, each.ends_at, each.shares) for each in here if each.ends_at),
+        running=tuple(
+            RunningAllocation(each.slots, each.ends_at, each.shares) for each in here if each.ends_at
+        ),
         preemptible=here,
         devices=(SlotDevices("gpu", total // 1000, 0, left),),
     )
@@ -60,8 +62,10 @@ def machine(*runs: tuple[int, int | None]) -> AgentView:
 
 def asks(gpu: int, *, number: int = 1, minutes: int | None = None) -> PendingSession:
     lasts = None if minutes is None else timedelta(minutes=minutes)
-    needs = Needs("x86_64", (slots(gpu),))
-    return PendingSession(UUID(int=number), NOW, needs, (UUID(int=number),), priority=number, lasts=lasts)
+    needs = Requirements("x86_64", (slots(gpu),))
+    return PendingSession(
+        UUID(int=number), NOW, needs, (UUID(int=number),), priority=number, max_runtime=lasts
+    )
 
 
 def leave(view: AgentView, *pending: PendingSession) -> set[int]:

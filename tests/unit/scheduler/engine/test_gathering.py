@@ -6,9 +6,9 @@ from uuid import UUID
 import pytest
 
 from common.values.resources import ResourceSlots
-from scheduler.engine import Gathering, Needs, PendingSession
-from scheduler.engine.capacity.backfill import Prospect
-from scheduler.engine.capacity.gathering import choose
+from scheduler.engine import Accumulation, PendingSession, Requirements
+from scheduler.engine.capacity.backfill import EarliestStart
+from scheduler.engine.capacity.gathering import choose_accumulation
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -19,9 +19,9 @@ def waiting(held_for: timedelta) -> PendingSession:
     return PendingSession(
         id=UUID(int=1),
         enqueued_at=NOW - held_for,
-        needs=Needs("x86_64", (ResourceSlots({"cpu": 1}),)),
+        requirements=Requirements("x86_64", (ResourceSlots({"cpu": 1}),)),
         kernel_ids=(UUID(int=2),),
-        gathered=Gathering(UUID(int=1), (10,), NOW - held_for, NOW),
+        accumulation=Accumulation(UUID(int=1), (10,), NOW - held_for, NOW),
     )
 
 
@@ -29,7 +29,7 @@ def waiting(held_for: timedelta) -> PendingSession:
 def test_a_choice_is_left_only_for_a_place_expected_in_half_the_time(
     elsewhere_in: int, agent_ids: tuple[int, ...]
 ) -> None:
-    there = Prospect([0], None, NOW + 10 * MINUTE)
-    elsewhere = Prospect([1], None, NOW + elsewhere_in * MINUTE)
-    _place, chosen = choose(waiting(30 * MINUTE), elsewhere, there, NOW, ids=[10, 20])
+    there = EarliestStart([0], None, NOW + 10 * MINUTE)
+    elsewhere = EarliestStart([1], None, NOW + elsewhere_in * MINUTE)
+    _place, chosen = choose_accumulation(waiting(30 * MINUTE), elsewhere, there, NOW, ids=[10, 20])
     assert (chosen.agent_ids, chosen.until - chosen.since) == (agent_ids, 60 * MINUTE)

@@ -8,18 +8,18 @@ import pytest
 
 from common.values.resources import ResourceSlots
 from scheduler.engine import (
+    Accumulation,
     AgentView,
-    Allowance,
     Gang,
-    Gathering,
-    Needs,
     PendingSession,
     Plan,
     Policy,
-    Preemption,
-    Promise,
+    PreemptionClaim,
+    PreemptionRule,
+    Quota,
+    Requirements,
     Rules,
-    Running,
+    RunningAllocation,
     Snapshot,
     plan,
 )
@@ -37,7 +37,7 @@ def cores(count: int) -> ResourceSlots:
 def agent(agent_id: int, ends_at: datetime | None, free: int = 0, has: int = 8) -> AgentView:
     """What is not free is held until then; None: nobody knows."""
     held = cores(has - free)
-    running = (Running(held, ends_at),) if ends_at and free < has else ()
+    running = (RunningAllocation(held, ends_at),) if ends_at and free < has else ()
     return AgentView(agent_id, "x86_64", cores(has), cores(free), running=running)
 
 
@@ -47,16 +47,16 @@ def waits(
     return PendingSession(
         id=UUID(int=number),
         enqueued_at=NOW - waited,
-        needs=Needs("x86_64", tuple(map(cores, kernels)), designated, gang=Gang.SPREAD),
+        requirements=Requirements("x86_64", tuple(map(cores, kernels)), designated, gang=Gang.SPREAD),
         kernel_ids=tuple(UUID(int=number * 100 + index) for index in range(len(kernels))),
         head_rank=rank,
     )
 
 
 def decide(rules: Rules, agents: list[AgentView], *pending: PendingSession, limit: int | None = None) -> Plan:
-    allowances = () if limit is None else (Allowance("u", "user", "ann", {"cpu": limit * 1000}, {}),)
+    allowances = () if limit is None else (Quota("u", "user", "ann", {"cpu": limit * 1000}, {}),)
     scoped = tuple(each if limit is None else replace(each, scopes=("u",)) for each in pending)
-    return plan(Snapshot(1, "lab", 0, tuple(agents), scoped, rules, allowances=allowances), NOW)
+    return plan(Snapshot(1, "lab", 0, tuple(agents), scoped, rules, quotas=allowances), NOW)
 
 
 def numbers(ids: tuple[UUID, ...]) -> list[int]:
@@ -126,19 +126,19 @@ def test_whoever_comes_to_wait_for_a_limit_is_no_head_any_more():
 
 @pytest.mark.parametrize("policy", Policy)
 def test_while_nothing_starts_all_of_them_stay(policy):
-    chosen = Gathering(UUID(int=2), (1,), SOON, SOON)
-    pending = waits(1, 8, rank=2), replace(waits(2, 8), gathered=chosen), waits(3, 8, rank=1)
+    chosen = Accumulation(UUID(int=2), (1,), SOON, SOON)
+    pending = waits(1, 8, rank=2), replace(waits(2, 8), accumulation=chosen), waits(3, 8, rank=1)
     decided = decide(Rules(policy=policy, is_paused=True), [agent(1, SOON, free=8)], *pending)
     assert set(numbers(decided.heads)) == {1, 3}
-    assert decided.gathered == (chosen,)
+    assert decided.accumulations == (chosen,)
 
 
 @pytest.mark.parametrize("policy", Policy)
 def test_room_that_others_are_ended_for_is_kept_for_no_head(policy):
     """A gang evicts nobody; machine 1 would be the first that it has."""
-    rules = Rules(policy=policy, preemption=Preemption(-1, timedelta(0), timedelta(minutes=1)))
+    rules = Rules(policy=policy, preemption=PreemptionRule(-1, timedelta(0), timedelta(minutes=1)))
     agents = [agent(1, SOON), agent(2, LATE), agent(3, LATE + timedelta(hours=1))]
     gang = waits(1, 8, 8, rank=1, waited=timedelta(minutes=5))
-    makes_room = replace(waits(2, 8), promised=Promise(1, SOON))
+    makes_room = replace(waits(2, 8), preemption_claim=PreemptionClaim(1, SOON))
     decided = decide(rules, agents, gang, makes_room)
     assert {each.session_id.int: each.agent_ids for each in decided.reservations} == {1: (2, 3), 2: (1,)}

@@ -9,27 +9,27 @@ import pytest
 from common.values.resources import ResourceSlots
 from scheduler.engine import (
     AgentView,
-    Companions,
     Gang,
-    Host,
-    Needs,
+    GroupHost,
     PendingSession,
+    PlacementGroup,
     PlacementRule,
     Plan,
-    Preemptible,
-    Preemption,
-    Promise,
+    PreemptibleAllocation,
+    PreemptionClaim,
+    PreemptionRule,
     ReasonCode,
+    Requirements,
+    ReservationWindow,
     Rules,
-    Running,
+    RunningAllocation,
     Snapshot,
     Strategy,
-    Window,
     plan,
 )
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
-LEAVING = Rules(preemption=Preemption(0, timedelta(), timedelta(seconds=30)))
+LEAVING = Rules(preemption=PreemptionRule(0, timedelta(), timedelta(seconds=30)))
 SPREAD, PACK = PlacementRule.SPREAD, PlacementRule.PACK
 STRICT_SPREAD, STRICT_PACK = PlacementRule.STRICT_SPREAD, PlacementRule.STRICT_PACK
 
@@ -45,19 +45,21 @@ def agent(agent_id: int, free: int = 8, **fields: object) -> AgentView:
 def session(
     number: int, *kernels: int, rule: PlacementRule | None = None, lasts: int | None = None, **needs: object
 ) -> PendingSession:
-    companions = None if rule is None else Companions("web", rule)
+    placement_group = None if rule is None else PlacementGroup("web", rule)
     return PendingSession(
         id=UUID(int=number),
         enqueued_at=NOW + timedelta(microseconds=number),
-        needs=Needs("x86_64", tuple(map(cores, kernels)), companions=companions, **needs),
+        requirements=Requirements(
+            "x86_64", tuple(map(cores, kernels)), placement_group=placement_group, **needs
+        ),
         kernel_ids=tuple(UUID(int=number * 10 + index) for index in range(len(kernels))),
-        lasts=None if lasts is None else timedelta(minutes=lasts),
+        max_runtime=None if lasts is None else timedelta(minutes=lasts),
     )
 
 
 def busy_with(agent_id: int, count: int) -> AgentView:
     """Something that may be made to leave."""
-    held = Preemptible(UUID(int=900 + agent_id), -1, NOW - timedelta(hours=1), cores(count))
+    held = PreemptibleAllocation(UUID(int=900 + agent_id), -1, NOW - timedelta(hours=1), cores(count))
     return agent(agent_id, 8 - count, preemptible=(held,))
 
 
@@ -67,8 +69,10 @@ def decide(
     hosts: dict[int, int] | None = None,
     rules: Rules | None = None,
 ) -> Plan:
-    companions = {} if hosts is None else {"web": tuple(Host(*each) for each in hosts.items())}
-    return plan(Snapshot(1, "lab", 0, tuple(agents), pending, rules or Rules(), companions=companions), NOW)
+    placement_group = {} if hosts is None else {"web": tuple(GroupHost(*each) for each in hosts.items())}
+    return plan(
+        Snapshot(1, "lab", 0, tuple(agents), pending, rules or Rules(), group_hosts=placement_group), NOW
+    )
 
 
 def placed(decided: Plan) -> dict[int, tuple[int, ...]]:
@@ -89,27 +93,27 @@ def test_a_gang_that_is_spread_has_each_container_on_another_machine():
     decided = decide(agents, session(1, 1, 4, 1, gang=Gang.SPREAD), session(2, 1, 1, 1, 1, gang=Gang.SPREAD))
     assert sorted(placed(decided)[1]) == [1, 2, 3]
     assert reasons(decided) == {2: ReasonCode.NEVER_FITS}
-    assert decided.deferrals[0].why.agents_with_room == 3
+    assert decided.deferrals[0].explanation.agents_with_room == 3
 
 
 def test_on_one_machine_that_promises_more_than_it_has_no_container_gets_more_than_it_has():
-    agents = [agent(1, real=cores(3))]
+    agents = [agent(1, real_capacity=cores(3))]
     together = {"gang": Gang.ONE_MACHINE}
     assert placed(decide(agents, session(1, 3, 3, **together))) == {1: (1, 1)}
     assert reasons(decide(agents, session(1, 4, 2, **together))) == {1: ReasonCode.NEVER_FITS}
-    busy = [agent(1, 4, real=cores(3))]
+    busy = [agent(1, 4, real_capacity=cores(3))]
     assert reasons(decide(busy, session(1, 3, 3, **together))) == {1: ReasonCode.NO_CAPACITY}
-    lost = [agent(1, real=cores(3), is_schedulable=False), agent(2, 1)]
+    lost = [agent(1, real_capacity=cores(3), is_schedulable=False), agent(2, 1)]
     assert reasons(decide(lost, session(1, 3, 3, **together))) == {1: ReasonCode.NO_CAPACITY}
 
 
 def test_a_gang_makes_nobody_leave_and_has_no_room_made_for_it():
-    victim = Preemptible(UUID(int=99), -1, NOW - timedelta(hours=1), cores(8))
-    rules = Rules(preemption=Preemption(0, timedelta(), timedelta(seconds=30)))
+    victim = PreemptibleAllocation(UUID(int=99), -1, NOW - timedelta(hours=1), cores(8))
+    rules = Rules(preemption=PreemptionRule(0, timedelta(), timedelta(seconds=30)))
     gang = session(1, 4, 4, gang=Gang.ONE_MACHINE)
     decided = decide([agent(1, 0, preemptible=(victim,))], gang, rules=rules)
     assert (decided.evictions, reasons(decided)) == ((), {1: ReasonCode.NO_CAPACITY})
-    promised = replace(gang, promised=Promise(1, NOW + timedelta(minutes=1)))
+    promised = replace(gang, preemption_claim=PreemptionClaim(1, NOW + timedelta(minutes=1)))
     assert reasons(decide([agent(1, 0)], promised)) == {1: ReasonCode.NO_CAPACITY}
 
 
@@ -118,12 +122,12 @@ def test_no_two_of_a_group_share_a_machine_and_the_last_waits():
     decided = decide(agents, *(session(number, 1, rule=STRICT_SPREAD) for number in (1, 2, 3)), hosts={2: 1})
     assert placed(decided) == {1: (1,), 2: (3,)}
     assert reasons(decided) == {3: ReasonCode.PLACEMENT_RULE}
-    assert decided.deferrals[0].why.hosts == 3
+    assert decided.deferrals[0].explanation.host_count == 3
 
 
 def test_machines_without_room_are_not_counted_among_those_in_the_way():
     decided = decide([agent(1), agent(2, 0)], session(1, 1, rule=STRICT_SPREAD), hosts={1: 1, 2: 1})
-    assert decided.deferrals[0].why.hosts == 1
+    assert decided.deferrals[0].explanation.host_count == 1
 
 
 @pytest.mark.parametrize("strategy", Strategy)
@@ -144,9 +148,9 @@ def test_together_takes_the_machine_with_the_most_of_them_then_any():
 def test_only_together_waits_for_room_there_though_those_take_no_sessions_now():
     waits = session(1, 1, rule=STRICT_PACK)
     full = decide([agent(1), agent(2, 0)], waits, hosts={2: 1})
-    assert (reasons(full), full.deferrals[0].why.hosts) == ({1: ReasonCode.PLACEMENT_RULE}, 1)
+    assert (reasons(full), full.deferrals[0].explanation.host_count) == ({1: ReasonCode.PLACEMENT_RULE}, 1)
     gone = decide([agent(1), agent(2, is_schedulable=False)], waits, hosts={2: 1})
-    assert (reasons(gone), gone.deferrals[0].why.hosts) == ({1: ReasonCode.PLACEMENT_RULE}, 0)
+    assert (reasons(gone), gone.deferrals[0].explanation.host_count) == ({1: ReasonCode.PLACEMENT_RULE}, 0)
 
 
 def test_one_that_may_be_nowhere_else_is_tried_again_once_another_of_its_group_is_there():
@@ -171,7 +175,7 @@ def test_a_named_machine_counts_no_more_than_the_rule():
 
 
 def test_together_uses_no_machine_that_it_may_not_use():
-    closes = Window(3, NOW + timedelta(minutes=5), NOW + timedelta(hours=1))
+    closes = ReservationWindow(3, NOW + timedelta(minutes=5), NOW + timedelta(hours=1))
     other = AgentView(2, "aarch64", cores(8), cores(8))
     agents = [agent(1, next_window=closes), other, agent(3)]
     decided = decide(agents, session(1, 1, rule=PACK, lasts=60), hosts={1: 1, 2: 1})
@@ -181,9 +185,9 @@ def test_together_uses_no_machine_that_it_may_not_use():
 
 
 def test_room_is_kept_and_made_only_where_the_rule_lets_it_be():
-    victim = Preemptible(UUID(int=99), -1, NOW - timedelta(hours=1), cores(8))
+    victim = PreemptibleAllocation(UUID(int=99), -1, NOW - timedelta(hours=1), cores(8))
     busy = {"free": 0, "preemptible": (victim,)}
-    rules = Rules(preemption=Preemption(0, timedelta(), timedelta(seconds=30)), patience=timedelta())
+    rules = Rules(preemption=PreemptionRule(0, timedelta(), timedelta(seconds=30)), patience=timedelta())
     for rule, expected in ((STRICT_SPREAD, 2), (STRICT_PACK, 1), (SPREAD, 1)):
         agents = [agent(1, **busy), agent(2, **busy)]
         decided = decide(agents, session(1, 1, rule=rule), hosts={1: 1}, rules=rules)
@@ -199,7 +203,7 @@ def test_room_is_kept_and_made_only_where_the_rule_lets_it_be():
 
 def test_no_machine_is_kept_for_one_that_its_group_begins_elsewhere():
     """The second would find room on the idle machine, but it is to be where the first will be."""
-    full = agent(1, 0, running=(Running(cores(8), NOW + timedelta(hours=3)),))
+    full = agent(1, 0, running=(RunningAllocation(cores(8), NOW + timedelta(hours=3)),))
     first, second = session(1, 8, rule=STRICT_PACK, designated_agent_id=1), session(2, 8, rule=STRICT_PACK)
     decided = decide([full, agent(2)], first, second, session(3, 8))
     assert [each.session_id.int for each in decided.reservations] == [1]
@@ -228,13 +232,13 @@ def test_nobody_leaves_a_machine_that_another_of_the_group_was_placed_on_since()
 def test_a_time_limit_helps_only_where_its_rule_lets_it_use_what_is_kept(rule, may_be_lent):
     """The machine with room is kept for a stranger, and its group is to begin on the other; or it is kept for one of its group that
     is to run apart."""
-    half = Running(cores(4), NOW + timedelta(hours=3))
+    half = RunningAllocation(cores(4), NOW + timedelta(hours=3))
     agents = [agent(1, 0, running=(half, half)), agent(2, 4, running=(half,))]
     ahead = session(1, 8, rule=rule, designated_agent_id=1 if rule is STRICT_PACK else 2)
     stranger = session(2, 8, designated_agent_id=2 if rule is STRICT_PACK else 1)
     decided = decide(agents, ahead, stranger, session(3, 4, rule=rule))
     assert reasons(decided)[3] is ReasonCode.KEPT_FREE
-    assert decided.deferrals[2].why.is_end_known is may_be_lent
+    assert decided.deferrals[2].explanation.is_end_known is may_be_lent
 
 
 def test_who_ends_in_time_uses_kept_room_where_its_rule_lets_it_be():
@@ -243,12 +247,12 @@ def test_who_ends_in_time_uses_kept_room_where_its_rule_lets_it_be():
     rules = Rules(patience=timedelta())
     first = session(1, 8, 8)
     short = session(2, 1, rule=STRICT_SPREAD, lasts=5)
-    decided = decide(agents, replace(first, lasts=None), short, hosts={1: 1}, rules=rules)
+    decided = decide(agents, replace(first, max_runtime=None), short, hosts={1: 1}, rules=rules)
     assert placed(decided) in ({}, {2: (2,)})
 
 
 def test_reserved_machines_are_counted_one_for_each_container_of_a_gang_that_is_spread():
-    window = Window(9, NOW, NOW + timedelta(hours=1))
+    window = ReservationWindow(9, NOW, NOW + timedelta(hours=1))
     agents = [agent(1, window=window), agent(2, window=window)]
     assert reasons(decide(agents, session(1, 2, 2, gang=Gang.SPREAD))) == {1: ReasonCode.RESERVATION}
     mixed = [agent(1, window=window), agent(2, 0)]
@@ -260,7 +264,11 @@ def test_together_where_nobody_is_yet_and_nothing_is_free_waits_for_room():
 
 
 def test_where_machines_promise_more_than_they_have_those_apart_count_what_one_container_gets():
-    agents = [agent(1, real=cores(3)), agent(2, real=cores(3)), agent(3, 2, real=cores(3))]
+    agents = [
+        agent(1, real_capacity=cores(3)),
+        agent(2, real_capacity=cores(3)),
+        agent(3, 2, real_capacity=cores(3)),
+    ]
     decided = decide(agents, session(1, 3, 3, 3, gang=Gang.SPREAD))
     assert reasons(decided) == {1: ReasonCode.FRAGMENTED}
-    assert decided.deferrals[0].why.agents_with_room == 2
+    assert decided.deferrals[0].explanation.agents_with_room == 2

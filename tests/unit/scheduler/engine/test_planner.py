@@ -9,12 +9,12 @@ import pytest
 from common.values.resources import MAX_AMOUNT, ResourceSlots
 from scheduler.engine import (
     AgentView,
-    Allowance,
-    Needs,
     PendingSession,
     Plan,
     Planner,
+    Quota,
     ReasonCode,
+    Requirements,
     Rules,
     Snapshot,
     Strategy,
@@ -40,7 +40,9 @@ def session(
     ids = tuple(UUID(int=number * 100 + index) for index in range(len(kernels)))
     defaults = {"enqueued_at": NOW + timedelta(seconds=number), "kernel_ids": ids}
     return PendingSession(
-        id=UUID(int=number), needs=Needs("x86_64", kernels, designated), **{**defaults, **fields}
+        id=UUID(int=number),
+        requirements=Requirements("x86_64", kernels, designated),
+        **{**defaults, **fields},
     )
 
 
@@ -159,7 +161,7 @@ def test_a_designated_agent_is_the_only_one_tried():
 
 def preferring(number: int, *kernels: ResourceSlots, designated: int) -> PendingSession:
     preferred = session(number, *kernels, designated=designated)
-    return replace(preferred, needs=replace(preferred.needs, may_run_elsewhere=True))
+    return replace(preferred, requirements=replace(preferred.requirements, may_run_elsewhere=True))
 
 
 def test_a_preferred_agent_is_tried_first_and_then_the_others():
@@ -224,15 +226,18 @@ def test_more_than_is_free_is_no_capacity_with_the_nearest_agent():
     ]
     deferral = decide(agents, session(1, slots(cpu=4000, mem=500))).deferrals[0]
     assert deferral.reason is ReasonCode.NO_CAPACITY
-    assert deferral.why.best_agent == slots(cpu=2000, mem=800)
-    assert deferral.why.group == slots(cpu=3000, mem=1700)
+    assert deferral.explanation.best_agent == slots(cpu=2000, mem=800)
+    assert deferral.explanation.group_total == slots(cpu=3000, mem=1700)
 
 
 def test_enough_in_all_but_not_on_one_agent_is_fragmented():
     agents = [agent(number, slots(cpu=3000), capacity=slots(cpu=8000)) for number in (1, 2)]
     deferral = decide(agents, session(1, slots(cpu=4000))).deferrals[0]
     assert deferral.reason is ReasonCode.FRAGMENTED
-    assert (deferral.why.best_agent, deferral.why.group) == (slots(cpu=3000), slots(cpu=6000))
+    assert (deferral.explanation.best_agent, deferral.explanation.group_total) == (
+        slots(cpu=3000),
+        slots(cpu=6000),
+    )
 
 
 def test_what_only_an_unschedulable_agent_could_hold_may_still_fit_one_day():
@@ -244,7 +249,10 @@ def test_never_fits_shows_what_the_largest_agent_has_at_all():
     agents = [agent(1, slots(), capacity=slots(cpu=4000)), agent(2, slots(), capacity=slots(cpu=2000))]
     deferral = decide(agents, session(1, slots(cpu=5000))).deferrals[0]
     assert deferral.reason is ReasonCode.NEVER_FITS
-    assert (deferral.why.best_agent, deferral.why.group) == (slots(cpu=4000), slots(cpu=6000))
+    assert (deferral.explanation.best_agent, deferral.explanation.group_total) == (
+        slots(cpu=4000),
+        slots(cpu=6000),
+    )
 
 
 def test_a_slot_that_no_agent_has_never_fits():
@@ -272,7 +280,7 @@ def test_equal_needs_get_equal_reasons_at_their_own_positions():
     decided = decide([agent(1, slots(cpu=1000))], *[session(number, slots(cpu=2000)) for number in (1, 2)])
     first, second = decided.deferrals
     assert (second.session_id.int, second.position) == (2, 2)
-    assert second.why is first.why
+    assert second.explanation is first.explanation
 
 
 def test_a_session_without_kernels_is_refused():
@@ -328,17 +336,17 @@ def test_an_agent_is_found_behind_those_with_devices_and_too_few_cores(strategy)
 
 
 def test_a_planner_forgets_what_nobody_asks_for_any_more(monkeypatch):
-    monkeypatch.setattr("scheduler.engine.index.agent_index.MOST_SHAPES", 2)
-    monkeypatch.setattr("scheduler.engine.policy.quota_tracker.MOST_PATHS", 2)
+    monkeypatch.setattr("scheduler.engine.index.agent_index.MAX_CLASSES", 2)
+    monkeypatch.setattr("scheduler.engine.policy.quota_tracker.MAX_SCOPE_LISTS", 2)
     planner, agents = Planner(), (agent(1, slots(cpu=9000)),)
-    limits = tuple(Allowance(f"user:{number}", "user", "ann", {"cpu": 9000}, {}) for number in range(4))
+    limits = tuple(Quota(f"user:{number}", "user", "ann", {"cpu": 9000}, {}) for number in range(4))
     for _ in range(3):
         pending = tuple(
             session(number, slots(cpu=1000 + number), scopes=(f"user:{number}",)) for number in range(4)
         )
-        told = Snapshot(1, "lab", 7, agents, pending, allowances=limits)
+        told = Snapshot(1, "lab", 7, agents, pending, quotas=limits)
         assert planner.plan(told, NOW) == plan(told, NOW)
-        limits = (replace(limits[0], held={"cpu": 1000}), *limits[1:])
+        limits = (replace(limits[0], allocated={"cpu": 1000}), *limits[1:])
 
 
 def test_a_planner_takes_in_slots_that_nobody_asked_for_before():
@@ -369,7 +377,7 @@ def test_what_is_foreseen_of_one_is_what_the_plan_says_of_it():
     for told in (paused(first, second, third), open_too):
         decided = plan(told, NOW)
         for each in told.pending:
-            foreseen = Planner().foresee(told, each, NOW)
+            foreseen = Planner().what_if(told, each, NOW)
             assert [foreseen.placement] == [p for p in decided.placements if p.session is each] or [None]
             assert foreseen.deferral == next((d for d in decided.deferrals if d.session_id == each.id), None)
             place = 0 if foreseen.deferral is None else foreseen.deferral.position - 1
@@ -386,13 +394,13 @@ def test_a_planner_goes_on_with_what_agents_have_free_and_begins_anew_where_more
     fewer = (agent(1, slots(cpu=1, mem=8), capacity=full), agents[1], replace(asleep, free=slots(cpu=2)))
     asked = tuple(session(number, slots(cpu=2, mem=1), scopes=("a",)) for number in range(1, 6))
     begun = Snapshot(1, "lab", 0, agents, asked, Rules(strategy=strategy))
-    limited = (Allowance("a", "project", "a", {"cpu": 6, "npu": 1}, {}),)
+    limited = (Quota("a", "project", "a", {"cpu": 6, "npu": 1}, {}),)
     others = next(each for each in Strategy if each is not strategy)
     for told in (
         begun,
         replace(begun, agents=fewer),
-        replace(begun, allowances=limited),
-        replace(begun, allowances=(*limited, replace(limited[0], key="b"))),
+        replace(begun, quotas=limited),
+        replace(begun, quotas=(*limited, replace(limited[0], key="b"))),
         replace(begun, rules=Rules(strategy=others)),
     ):
         assert planner.plan(told, NOW) == plan(told, NOW)
@@ -413,6 +421,6 @@ def test_two_that_ask_for_the_same_model_are_told_what_its_agents_have():
         agent(2, slots(gpu=3), device_model="b"),
     ]
     asked = [session(number, slots(gpu=2)) for number in (1, 2)]
-    asked = [replace(each, needs=replace(each.needs, device_model="a")) for each in asked]
+    asked = [replace(each, requirements=replace(each.requirements, device_model="a")) for each in asked]
     decided = decide(agents, *asked)
-    assert [each.why.best_agent for each in decided.deferrals] == [slots(gpu=1)] * 2
+    assert [each.explanation.best_agent for each in decided.deferrals] == [slots(gpu=1)] * 2

@@ -7,25 +7,25 @@ from uuid import UUID
 from common.values.resources import ResourceSlots
 from scheduler.engine import (
     AgentView,
-    Allowance,
+    BackfillReservation,
     Eviction,
-    Needs,
     PendingSession,
     Plan,
-    Preemptible,
-    Preemption,
-    Promise,
+    PreemptibleAllocation,
+    PreemptionClaim,
+    PreemptionRule,
+    Quota,
     ReasonCode,
-    Reservation,
+    Requirements,
+    ReservationWindow,
     Rules,
-    Running,
+    RunningAllocation,
     Snapshot,
-    Window,
     plan,
 )
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
-RULE = Preemption(up_to=0, after=timedelta(minutes=10), grace=timedelta(minutes=1))
+RULE = PreemptionRule(max_priority=0, min_runtime=timedelta(minutes=10), grace=timedelta(minutes=1))
 SOON = NOW + RULE.grace
 
 
@@ -35,16 +35,16 @@ def cores(count: int) -> ResourceSlots:
 
 def runs(
     number: int, count: int, *, priority: int = 0, minutes: int = 60, ends_s: int | None = None
-) -> Preemptible:
+) -> PreemptibleAllocation:
     ends_at = None if ends_s is None else NOW + timedelta(seconds=ends_s)
     since = NOW - timedelta(minutes=minutes)
-    return Preemptible(UUID(int=number), priority, since, cores(count), ends_at=ends_at)
+    return PreemptibleAllocation(UUID(int=number), priority, since, cores(count), ends_at=ends_at)
 
 
-def agent(agent_id: int, *preemptible: Preemptible, others: int = 0) -> AgentView:
+def agent(agent_id: int, *preemptible: PreemptibleAllocation, others: int = 0) -> AgentView:
     """8 cores, in use by these and by others that nobody may end."""
     used = sum((each.slots for each in preemptible), cores(others))
-    running = tuple(Running(each.slots, each.ends_at) for each in preemptible if each.ends_at)
+    running = tuple(RunningAllocation(each.slots, each.ends_at) for each in preemptible if each.ends_at)
     return AgentView(agent_id, "x86_64", cores(8), cores(8) - used, preemptible=preemptible, running=running)
 
 
@@ -54,14 +54,14 @@ def waits(
     return PendingSession(
         id=UUID(int=number),
         enqueued_at=NOW + timedelta(seconds=number),
-        needs=Needs("x86_64", tuple(cores(count) for count in kernels), designated),
+        requirements=Requirements("x86_64", tuple(cores(count) for count in kernels), designated),
         kernel_ids=tuple(UUID(int=number * 10 + index) for index in range(len(kernels))),
         priority=priority,
-        lasts=None if minutes is None else timedelta(minutes=minutes),
+        max_runtime=None if minutes is None else timedelta(minutes=minutes),
     )
 
 
-def decide(agents: list[AgentView], *pending: PendingSession, rule: Preemption | None = RULE) -> Plan:
+def decide(agents: list[AgentView], *pending: PendingSession, rule: PreemptionRule | None = RULE) -> Plan:
     return plan(Snapshot(1, "lab", 0, tuple(agents), pending, Rules(preemption=rule)), NOW)
 
 
@@ -73,9 +73,9 @@ def victims(decided: Plan) -> dict[int, set[int]]:
 def test_a_lower_priority_makes_room_for_a_higher_and_the_room_is_kept():
     decided = decide([agent(1, runs(101, 8))], waits(1, 4), waits(2, 4, priority=-5))
     assert decided.evictions == (Eviction(UUID(int=1), 1, (UUID(int=101),), SOON),)
-    assert decided.reservations[0] == Reservation(UUID(int=1), (1,), SOON)
+    assert decided.reservations[0] == BackfillReservation(UUID(int=1), (1,), SOON)
     [first, second] = decided.deferrals
-    assert (first.reason, first.why.until) == (ReasonCode.MAKING_ROOM, SOON)
+    assert (first.reason, first.explanation.until) == (ReasonCode.MAKING_ROOM, SOON)
     assert second.reason is ReasonCode.NO_CAPACITY
 
 
@@ -162,25 +162,25 @@ def test_a_designated_agent_is_cleared():
 
 
 def test_nobody_ends_for_what_becomes_free_as_soon():
-    ending = replace(agent(1, others=8), running=(Running(cores(8), NOW + timedelta(seconds=30)),))
+    ending = replace(agent(1, others=8), running=(RunningAllocation(cores(8), NOW + timedelta(seconds=30)),))
     assert not decide([ending, agent(2, runs(101, 8))], waits(1, 4)).evictions
-    ending = replace(ending, running=(Running(cores(8), NOW + timedelta(minutes=30)),))
+    ending = replace(ending, running=(RunningAllocation(cores(8), NOW + timedelta(minutes=30)),))
     assert victims(decide([ending, agent(2, runs(101, 8))], waits(1, 4))) == {1: {101}}
 
 
 def test_nobody_ends_for_what_becomes_free_as_soon_beside_a_gang_that_waits():
     """The gang is first, and keeps the two machines that are large enough for it."""
-    ending = (Running(cores(2), SOON), Running(cores(2), SOON))
+    ending = (RunningAllocation(cores(2), SOON), RunningAllocation(cores(2), SOON))
     third = AgentView(3, "x86_64", cores(4), cores(0), running=ending, preemptible=(runs(103, 4),))
     agents = [agent(1, runs(101, 8)), agent(2, runs(102, 8)), third]
     gang = replace(waits(1, 8, 8), enqueued_at=NOW - timedelta(hours=1))
     decided = decide(agents, gang, waits(2, 4))
     assert victims(decided) == {}
     assert decided.reservations == (
-        Reservation(UUID(int=1), (1, 2), None),
-        Reservation(UUID(int=2), (3,), SOON),
+        BackfillReservation(UUID(int=1), (1, 2), None),
+        BackfillReservation(UUID(int=2), (3,), SOON),
     )
-    later = replace(third, running=(Running(cores(4), SOON + RULE.grace),))
+    later = replace(third, running=(RunningAllocation(cores(4), SOON + RULE.grace),))
     assert victims(decide([*agents[:2], later], gang, waits(2, 4), waits(3, 4))) == {2: {103}}
 
 
@@ -192,10 +192,10 @@ def test_who_would_be_needed_is_spared_where_another_ends_by_itself_in_time():
 
 
 def test_who_would_be_needed_is_spared_where_what_was_just_placed_ends_in_time():
-    short = replace(waits(3, 2, priority=20), lasts=RULE.grace)
+    short = replace(waits(3, 2, priority=20), max_runtime=RULE.grace)
     for lasts, leave in ((RULE.grace, {101}), (RULE.grace * 2, {101, 102})):
         agents = [agent(1, runs(101, 3), runs(102, 3))]
-        decided = decide(agents, replace(short, lasts=lasts), waits(1, 5))
+        decided = decide(agents, replace(short, max_runtime=lasts), waits(1, 5))
         assert [each.session.id.int for each in decided.placements] == [3]
         assert victims(decided) == {1: leave}
 
@@ -203,7 +203,7 @@ def test_who_would_be_needed_is_spared_where_what_was_just_placed_ends_in_time()
 def test_nobody_leaves_where_what_ends_by_itself_suffices():
     decided = decide([agent(1, runs(101, 4, ends_s=30), runs(102, 4))], waits(1, 4))
     assert not decided.evictions
-    assert decided.reservations == (Reservation(UUID(int=1), (1,), NOW + timedelta(seconds=30)),)
+    assert decided.reservations == (BackfillReservation(UUID(int=1), (1,), NOW + timedelta(seconds=30)),)
 
 
 def test_whom_its_own_limit_ends_in_time_is_not_told_to_leave():
@@ -223,10 +223,10 @@ def test_who_should_have_ended_by_now_may_never_and_has_to_leave():
 
 def test_the_room_of_whom_another_makes_leave_is_not_counted():
     """It may stay, as soon as the other does not need its room."""
-    leaving = Running(cores(4), SOON, is_leaving=True)
+    leaving = RunningAllocation(cores(4), SOON, is_being_preempted=True)
     here = replace(agent(1, runs(101, 4), others=4), running=(leaving,))
     assert not decide([here], waits(1, 8)).evictions
-    here = replace(here, running=(leaving._replace(is_leaving=False),))
+    here = replace(here, running=(leaving._replace(is_being_preempted=False),))
     assert victims(decide([here], waits(1, 8))) == {1: {101}}
 
 
@@ -239,24 +239,24 @@ def test_what_will_be_left_beside_it_is_open_to_others():
 
 
 def test_what_was_promised_is_kept_and_asks_for_no_more():
-    leaving = replace(agent(1, others=8), running=(Running(cores(8), SOON),))
-    session = replace(waits(1, 4), promised=Promise(1, SOON))
+    leaving = replace(agent(1, others=8), running=(RunningAllocation(cores(8), SOON),))
+    session = replace(waits(1, 4), preemption_claim=PreemptionClaim(1, SOON))
     decided = decide([leaving, agent(2, runs(101, 8))], session, waits(2, 4, priority=-1, minutes=60))
     assert not decided.evictions
-    assert decided.reservations == (Reservation(session.id, (1,), SOON),)
-    assert decided.deferrals[0].why.until == SOON
+    assert decided.reservations == (BackfillReservation(session.id, (1,), SOON),)
+    assert decided.deferrals[0].explanation.until == SOON
 
 
 def test_victims_that_are_late_keep_their_promise():
     late = NOW - timedelta(seconds=5)
-    session = replace(waits(1, 4), promised=Promise(1, late))
+    session = replace(waits(1, 4), preemption_claim=PreemptionClaim(1, late))
     decided = decide([agent(1, others=8), agent(2, runs(101, 8))], session)
     assert not decided.evictions
-    assert decided.reservations == (Reservation(session.id, (1,), None),)
+    assert decided.reservations == (BackfillReservation(session.id, (1,), None),)
 
 
 def test_for_whom_others_leave_a_machine_that_is_gone_nobody_else_leaves_meanwhile():
-    session = replace(waits(1, 4), promised=Promise(9, SOON))
+    session = replace(waits(1, 4), preemption_claim=PreemptionClaim(9, SOON))
     decided = decide([agent(1, runs(101, 8))], session)
     assert not decided.evictions
     assert decided.deferrals[0].reason is ReasonCode.NO_CAPACITY
@@ -265,14 +265,14 @@ def test_for_whom_others_leave_a_machine_that_is_gone_nobody_else_leaves_meanwhi
 def test_others_leave_only_for_as_many_as_a_limit_lets_start():
     agents = [agent(number, runs(1000 + number, 8)) for number in range(1, 6)]
     asking = [replace(waits(number, 8), scopes=("ann",)) for number in range(1, 5)]
-    asking[0] = replace(asking[0], promised=Promise(1, SOON))
-    limit = Allowance("ann", "user", "Ann", cores(24), cores(0))
+    asking[0] = replace(asking[0], preemption_claim=PreemptionClaim(1, SOON))
+    limit = Quota("ann", "user", "Ann", cores(24), cores(0))
     snapshot = Snapshot(1, "lab", 0, tuple(agents), tuple(asking), Rules(preemption=RULE), (limit,))
     assert victims(plan(snapshot, NOW)) == {2: {1002}, 3: {1003}}
 
 
 def test_when_they_have_ended_it_gets_the_room():
-    session = replace(waits(1, 8), promised=Promise(1, SOON))
+    session = replace(waits(1, 8), preemption_claim=PreemptionClaim(1, SOON))
     small = [waits(number, 1, priority=9) for number in range(2, 9)]
     decided = decide([agent(1)], *small, session)
     assert [each.session.id.int for each in decided.placements] == [1]
@@ -292,8 +292,8 @@ def test_a_machine_that_is_cleared_for_another_size_is_passed_over():
 
 def test_room_that_will_be_reserved_too_soon_is_not_kept_although_it_was_promised():
     until = SOON + timedelta(hours=1)
-    leaving = replace(agent(1, others=8), running=(Running(cores(8), SOON),))
-    closing = replace(leaving, next_window=Window(7, until, until + timedelta(hours=1)))
-    asking = replace(waits(1, 4, minutes=90), promised=Promise(1, SOON))
+    leaving = replace(agent(1, others=8), running=(RunningAllocation(cores(8), SOON),))
+    closing = replace(leaving, next_window=ReservationWindow(7, until, until + timedelta(hours=1)))
+    asking = replace(waits(1, 4, minutes=90), preemption_claim=PreemptionClaim(1, SOON))
     assert decide([closing], asking).reservations == ()
-    assert decide([leaving], asking).reservations == (Reservation(asking.id, (1,), SOON),)
+    assert decide([leaving], asking).reservations == (BackfillReservation(asking.id, (1,), SOON),)

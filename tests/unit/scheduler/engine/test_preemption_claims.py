@@ -10,16 +10,16 @@ import pytest
 from common.values.resources import ResourceSlots
 from scheduler.engine import (
     AgentView,
-    Allowance,
-    Needs,
-    OpenDevice,
+    PartlyFreeDevice,
     PendingSession,
     Plan,
     Policy,
-    Promise,
+    PreemptionClaim,
+    Quota,
     ReasonCode,
+    Requirements,
     Rules,
-    Running,
+    RunningAllocation,
     SlotDevices,
     Snapshot,
     Strategy,
@@ -32,7 +32,7 @@ HALF = ResourceSlots({"cpu": 4000, "cuda": 500})
 
 
 def promised(session: PendingSession, agent_id: int) -> PendingSession:
-    return replace(session, promised=Promise(agent_id, SOON))
+    return replace(session, preemption_claim=PreemptionClaim(agent_id, SOON))
 
 
 def decide(agents: Iterable[AgentView], *pending: PendingSession, **rules: object) -> Plan:
@@ -61,7 +61,7 @@ def test_nobody_of_its_priority_takes_it_not_even_a_head(policy: Policy) -> None
     other, session = replace(waits(1, 7), head_rank=1), promised(waits(2, 8), 1)
     if policy is Policy.LIFO:
         other = replace(other, enqueued_at=NOW + timedelta(hours=1))
-    busy = replace(agent(2, others=8), running=(Running(cores(8), NOW + timedelta(hours=2)),))
+    busy = replace(agent(2, others=8), running=(RunningAllocation(cores(8), NOW + timedelta(hours=2)),))
     assert placed(decide((agent(1), busy), other, session, policy=policy)) == {2: 1}
 
 
@@ -77,7 +77,9 @@ def test_where_two_wait_for_one_machine_what_is_left_there_is_given_once_and_who
     first, second, other = promised(waits(1, 8), 1), promised(waits(2, 8), 1), waits(3, 4, priority=0)
     decided = decide((agent(1, others=4),), first, second, other)
     assert not decided.placements, "it is kept for the first"
-    gone = decide((agent(1, others=4),), replace(first, needs=Needs("arm", (cores(8),))), second, other)
+    gone = decide(
+        (agent(1, others=4),), replace(first, requirements=Requirements("arm", (cores(8),))), second, other
+    )
     assert not gone.placements
     assert [each.session_id for each in gone.reservations] == [UUID(int=2)]
 
@@ -96,10 +98,10 @@ def test_a_higher_priority_is_still_ahead() -> None:
 @pytest.mark.parametrize("ageing", [None, timedelta(hours=1)])
 def test_parts_of_devices_that_were_left_are_kept_as_well(ageing: timedelta | None) -> None:
     capacity = ResourceSlots({"cpu": 8000, "cuda": 1000})
-    devices = (SlotDevices("cuda", 1, 0, (OpenDevice(5, 500),)),)
+    devices = (SlotDevices("cuda", 1, 0, (PartlyFreeDevice(5, 500),)),)
     there = AgentView(1, "x86_64", capacity, HALF, devices=devices)
-    needs = Needs("x86_64", (HALF,))
-    older, session = replace(waits(1, 4), needs=needs), replace(waits(2, 4), needs=needs)
+    needs = Requirements("x86_64", (HALF,))
+    older, session = replace(waits(1, 4), requirements=needs), replace(waits(2, 4), requirements=needs)
     decided = decide((there,), older, promised(session, 1), ageing=ageing)
     expected = {2: 1} if ageing is None else {1: 1}  # with ageing one is ahead, whatever its priority
     assert placed(decided) == expected
@@ -112,8 +114,8 @@ def test_room_is_kept_for_the_next_of_the_same_needs_as_well() -> None:
         waits(2, 8, priority=0, minutes=60),
         waits(3, 4, priority=0),
     )
-    same = replace(same, needs=session.needs)
-    soon = replace(agent(1, others=4), running=(Running(cores(4), NOW + timedelta(minutes=10)),))
+    same = replace(same, requirements=session.requirements)
+    soon = replace(agent(1, others=4), running=(RunningAllocation(cores(4), NOW + timedelta(minutes=10)),))
     decided = decide((soon, agent(2, others=8)), session, same, passing)
     assert not decided.placements
     assert [each.session_id for each in decided.reservations] == [UUID(int=1), UUID(int=2)]
@@ -125,7 +127,7 @@ def test_what_it_gets_counts_once_at_its_limit(most: int, is_one_ended: bool) ->
     session, other = [
         replace(each, scopes=("project:1",)) for each in (promised(waits(1, 8), 1), waits(2, 4))
     ]
-    limit = Allowance("project:1", "project", "its name", {"cpu": most * 1000}, {"cpu": 0})
+    limit = Quota("project:1", "project", "its name", {"cpu": most * 1000}, {"cpu": 0})
     busy = agent(2, runs(101, 8, priority=-1))
     snapshot = Snapshot(1, "lab", 0, (agent(1), busy), (session, other), Rules(preemption=RULE), (limit,))
     decided = plan(snapshot, NOW_GONE)
@@ -136,7 +138,7 @@ def test_what_it_gets_counts_once_at_its_limit(most: int, is_one_ended: bool) ->
 
 def test_where_its_limits_do_not_let_it_have_what_was_left_another_takes_it() -> None:
     session, other = replace(promised(waits(1, 8), 1), scopes=("project:1",)), waits(2, 4)
-    limit = Allowance("project:1", "project", "its name", {"cpu": 8000}, {"cpu": 4000})
+    limit = Quota("project:1", "project", "its name", {"cpu": 8000}, {"cpu": 4000})
     snapshot = Snapshot(1, "lab", 0, (agent(1),), (session, other), Rules(preemption=RULE), (limit,))
     decided = plan(snapshot, NOW_GONE)
     assert placed(decided) == {2: 1}

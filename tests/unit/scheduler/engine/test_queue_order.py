@@ -7,16 +7,26 @@ from uuid import UUID
 import pytest
 
 from common.values.resources import ResourceSlots
-from scheduler.engine import AgentView, Needs, PendingSession, Plan, Policy, Rules, Snapshot, Tenant, plan
+from scheduler.engine import (
+    AgentView,
+    PendingSession,
+    Plan,
+    Policy,
+    Requirements,
+    Rules,
+    Snapshot,
+    Tenant,
+    plan,
+)
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
-ONE = Needs("x86_64", (ResourceSlots({"cpu": 1000}),))
+ONE = Requirements("x86_64", (ResourceSlots({"cpu": 1000}),))
 
 
 def session(
     number: int,
     *tenants: str,
-    needs: Needs = ONE,
+    needs: Requirements = ONE,
     age_s: float = 0,
     priority: int = 0,
     head_rank: int = 0,
@@ -24,7 +34,7 @@ def session(
     return PendingSession(
         id=UUID(int=number),
         enqueued_at=NOW - timedelta(seconds=age_s),
-        needs=needs,
+        requirements=needs,
         kernel_ids=(UUID(int=number),),
         priority=priority,
         tenants=tenants,
@@ -92,7 +102,7 @@ def test_drf_serves_alternately_however_many_one_owner_asks_for():
 
 
 def test_drf_counts_what_owners_hold_already():
-    tenants = {"ann": Tenant(held=ResourceSlots({"cpu": 3000}))}
+    tenants = {"ann": Tenant(allocated=ResourceSlots({"cpu": 3000}))}
     pending = [session(1, "ann", age_s=9), *[session(number, "bea") for number in (2, 3, 4)]]
     assert placed(decide(Rules(policy=Policy.DRF), 3, *pending, tenants=tenants)) == [2, 3, 4]
 
@@ -100,8 +110,8 @@ def test_drf_counts_what_owners_hold_already():
 def test_drf_compares_the_resource_that_each_holds_most_of():
     """Half of all memory is more than a tenth of all cores."""
     tenants = {
-        "ann": Tenant(held=ResourceSlots({"mem": 500})),
-        "bea": Tenant(held=ResourceSlots({"cpu": 10_000})),
+        "ann": Tenant(allocated=ResourceSlots({"mem": 500})),
+        "bea": Tenant(allocated=ResourceSlots({"cpu": 10_000})),
     }
     pending = [session(1, "ann", age_s=9), session(2, "bea")]
     assert placed(decide(Rules(policy=Policy.DRF), 1, *pending, tenants=tenants)) == [2]
@@ -135,7 +145,7 @@ def test_fair_share_is_between_domains_first_then_projects_then_owners():
 
 def test_fair_share_remembers_what_was_held_lately_and_drf_does_not():
     pending = [session(1, "ann", age_s=9), session(2, "bea")]
-    tenants = {"ann": Tenant(lately=0.5)}
+    tenants = {"ann": Tenant(past_share=0.5)}
     assert placed(decide(Rules(policy=Policy.FAIR_SHARE), 1, *pending, tenants=tenants)) == [2]
     assert placed(decide(Rules(policy=Policy.DRF), 1, *pending, tenants=tenants)) == [1]
 
@@ -162,7 +172,7 @@ def test_fair_share_counts_what_an_owner_got_by_the_last_session_of_a_project():
 
 @pytest.mark.parametrize("policy", [Policy.DRF, Policy.FAIR_SHARE])
 def test_an_owner_whose_session_finds_no_room_holds_nobody_up(policy):
-    large = Needs("x86_64", (ResourceSlots({"cpu": 50_000}),))
+    large = Requirements("x86_64", (ResourceSlots({"cpu": 50_000}),))
     pending = [session(1, "ann", needs=large, age_s=9), session(2, "ann", age_s=8), session(3, "bea")]
     assert placed(decide(Rules(policy=policy), 2, *pending)) == [2, 3]
 
@@ -176,7 +186,7 @@ def test_sessions_of_nobody_in_particular_share_as_one(policy):
 
 
 def test_a_group_that_has_nothing_shares_nothing():
-    empty = Needs("x86_64", (ResourceSlots(),))
+    empty = Requirements("x86_64", (ResourceSlots(),))
     agents = (AgentView(1, "x86_64", ResourceSlots(), ResourceSlots()),)
     pending = (session(1, "ann", needs=empty), session(2, "bea"))
     decided = plan(Snapshot(1, "lab", 0, agents, pending, Rules(policy=Policy.DRF)), NOW)

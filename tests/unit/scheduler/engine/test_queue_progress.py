@@ -8,13 +8,13 @@ import pytest
 
 from scheduler.engine import (
     AgentView,
-    Allowance,
     Gang,
     PendingSession,
+    Quota,
+    ReservationWindow,
     Rules,
-    Running,
+    RunningAllocation,
     Snapshot,
-    Window,
     plan,
 )
 from tests.unit.scheduler.engine.test_backfill import CAPACITY, NOW, agent, at, cores, session
@@ -30,7 +30,7 @@ class Played:
     held: list[tuple[int, int, int]]
     waiting: list[PendingSession]
     machines: tuple[int, ...] = (1,)
-    window: Window | None = None
+    window: ReservationWindow | None = None
     limit: int | None = None
     gone: tuple[AgentView, ...] = ()
     started: dict[int, int] = field(default_factory=dict)  # by session, in which minute
@@ -50,20 +50,20 @@ class Played:
         decided = plan(Snapshot(1, "lab", 0, agents, tuple(self.waiting), RULES, limits), at(minute))
         for asked, agent_ids in decided.placements:
             self.started[asked.id.int] = minute
-            lasts = 10_000 if asked.lasts is None else int(asked.lasts.total_seconds() // 60)
-            for machine, slots in zip(agent_ids, asked.needs.kernels, strict=True):
+            lasts = 10_000 if asked.max_runtime is None else int(asked.max_runtime.total_seconds() // 60)
+            for machine, slots in zip(agent_ids, asked.requirements.kernels, strict=True):
                 self.held.append((machine, slots["cpu"] // 1000, minute + lasts))
         self.waiting = [each for each in self.waiting if each.id.int not in self.started]
 
     def _machine(self, number: int) -> AgentView:
         here = [(count, until) for machine, count, until in self.held if machine == number]
-        running = tuple(Running(cores(count), at(until)) for count, until in here)
+        running = tuple(RunningAllocation(cores(count), at(until)) for count, until in here)
         free = cores(CAPACITY - sum(count for count, _ in here))
         return AgentView(number, "x86_64", cores(CAPACITY), free, running=running, next_window=self.window)
 
 
-def _limit(most: int, held: object) -> Allowance:
-    return Allowance(PROJECT, "project", "its name", cores(most), held)  # type: ignore[arg-type]
+def _limit(most: int, held: object) -> Quota:
+    return Quota(PROJECT, "project", "its name", cores(most), held)  # type: ignore[arg-type]
 
 
 def small_ones(*kinds: tuple[int, int]) -> Callable[[int], PendingSession]:
@@ -86,8 +86,8 @@ def test_a_gang_of_unlike_containers_starts_when_it_would_alone(gang: Gang):
 
 def test_one_that_has_to_wait_for_a_reservation_to_end_takes_no_turn_of_a_shorter_one():
     long = session(1, 8)
-    short = replace(session(2, 8, minutes=20), needs=long.needs)
-    window = Window(5, at(24 * 60), at(48 * 60))
+    short = replace(session(2, 8, minutes=20), requirements=long.requirements)
+    window = ReservationWindow(5, at(24 * 60), at(48 * 60))
     played = Played([(1, 4, 5)], [long, short], window=window)
     played.play(40, small_ones((4, 9)))
     assert (played.started[2], 1 in played.started) == (9, False)
@@ -95,14 +95,15 @@ def test_one_that_has_to_wait_for_a_reservation_to_end_takes_no_turn_of_a_shorte
 
 def test_of_many_that_are_too_long_the_first_that_is_not_has_room_kept():
     """Each is shorter than those before it; one without a limit counts as a week."""
-    needs, days = session(1, 8).needs, 24 * 60
-    unlimited = replace(session(2, 8), needs=needs)
+    needs, days = session(1, 8).requirements, 24 * 60
+    unlimited = replace(session(2, 8), requirements=needs)
     waiting = [
-        replace(session(number, 8, minutes=10 * days - number), needs=needs) for number in range(3, 300)
+        replace(session(number, 8, minutes=10 * days - number), requirements=needs)
+        for number in range(3, 300)
     ]
-    machine = replace(agent(1, (8, 30)), next_window=Window(5, at(8 * days), at(9 * days)))
+    machine = replace(agent(1, (8, 30)), next_window=ReservationWindow(5, at(8 * days), at(9 * days)))
     for first in ([], [unlimited]):
-        pending = (*first, *waiting, replace(session(300, 8, minutes=60), needs=needs))
+        pending = (*first, *waiting, replace(session(300, 8, minutes=60), requirements=needs))
         decided = plan(Snapshot(1, "lab", 0, (machine,), pending, Rules()), NOW)
         kept = [each.session_id.int for each in decided.reservations]
         assert kept == ([2] if first else [300])
@@ -110,11 +111,11 @@ def test_of_many_that_are_too_long_the_first_that_is_not_has_room_kept():
 
 def test_gangs_that_begin_together_before_a_reservation_are_tried_so_often_and_no_more():
     """Each container alone would have the time, on machines that are not free at the same time."""
-    needs = session(1, 8, 8, gang=Gang.SPREAD).needs
-    soon = replace(agent(1, (8, 5)), next_window=Window(5, at(70), at(200)))
-    late = replace(agent(2, (8, 60)), next_window=Window(5, at(130), at(200)))
+    needs = session(1, 8, 8, gang=Gang.SPREAD).requirements
+    soon = replace(agent(1, (8, 5)), next_window=ReservationWindow(5, at(70), at(200)))
+    late = replace(agent(2, (8, 60)), next_window=ReservationWindow(5, at(130), at(200)))
     pending = tuple(
-        replace(session(number, 8, 8, minutes=60 - number, gang=Gang.SPREAD), needs=needs)
+        replace(session(number, 8, 8, minutes=60 - number, gang=Gang.SPREAD), requirements=needs)
         for number in range(1, 20)
     )
     decided = plan(Snapshot(1, "lab", 0, (soon, late), pending, Rules()), NOW)

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from common.values.resources import ResourceSlots
 from scheduler.engine import (
     AgentView,
-    Allowance,
-    Needs,
     PendingSession,
     Plan,
     Planner,
+    Quota,
     ReasonCode,
+    Requirements,
     Snapshot,
     plan,
 )
-from scheduler.explain.messages import sentence_for, who_may_raise
+from scheduler.explain.messages import message_for, who_may_raise
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 ROOM = ResourceSlots({"cpu": 64000, "cuda": 8000})
@@ -28,21 +28,21 @@ ROOM = ResourceSlots({"cpu": 64000, "cuda": 8000})
 
 def session(number: int, *scopes: str, kernels: int = 1, cpu: int = 1000) -> PendingSession:
     ids = tuple(UUID(int=number * 100 + index) for index in range(kernels))
-    needs = Needs("x86_64", (ResourceSlots({"cpu": cpu}),) * kernels)
+    needs = Requirements("x86_64", (ResourceSlots({"cpu": cpu}),) * kernels)
     return PendingSession(UUID(int=number), NOW, needs, ids, scopes=scopes)
 
 
-def decide(allowances: list[Allowance], *pending: PendingSession, room: ResourceSlots = ROOM) -> Plan:
+def decide(allowances: list[Quota], *pending: PendingSession, room: ResourceSlots = ROOM) -> Plan:
     agents = (AgentView(1, "x86_64", ROOM, room),)
-    return plan(Snapshot(1, "lab", 7, agents, pending, allowances=tuple(allowances)), NOW)
+    return plan(Snapshot(1, "lab", 7, agents, pending, quotas=tuple(allowances)), NOW)
 
 
 def placed(decided: Plan) -> list[int]:
     return [placement.session.id.int for placement in decided.placements]
 
 
-def project(limit: dict[str, int], held: dict[str, int] | None = None) -> Allowance:
-    return Allowance("project:7", "project", "vision", limit, held or {})
+def project(limit: dict[str, int], held: dict[str, int] | None = None) -> Quota:
+    return Quota("project:7", "project", "vision", limit, held or {})
 
 
 def test_sessions_beyond_what_their_scope_may_hold_wait_and_those_of_others_pass_them() -> None:
@@ -66,12 +66,12 @@ def test_a_scope_that_is_named_twice_counts_once() -> None:
 
 
 def test_all_scopes_of_a_session_must_have_it_left() -> None:
-    tight = Allowance("user:1", "user", "a@berth.example", {"cpu": 1000}, {})
+    tight = Quota("user:1", "user", "a@berth.example", {"cpu": 1000}, {})
     decided = decide([project({"cpu": 9000}), tight], *(session(n, "project:7", "user:1") for n in (1, 2)))
     assert placed(decided) == [1]
     [deferral] = decided.deferrals
-    assert deferral.why.excess is not None
-    assert deferral.why.excess.allowance == tight
+    assert deferral.explanation.excess is not None
+    assert deferral.explanation.excess.quota == tight
 
 
 def test_who_waits_for_a_machine_is_told_so_while_the_limit_leaves_it_room() -> None:
@@ -89,9 +89,9 @@ def test_who_waits_for_a_machine_is_told_so_while_the_limit_leaves_it_room() -> 
     ],
 )
 def test_the_sentence_says_who_holds_what_of_how_much(level: str, who: str) -> None:
-    allowance = Allowance("x:7", level, "vision", {"cpu": 4000}, {"cpu": 3500})
+    allowance = Quota("x:7", level, "vision", {"cpu": 4000}, {"cpu": 3500})
     said = [
-        str(sentence_for(decide([allowance], session(1, "x:7", cpu=cpu)).deferrals[0].why, "lab"))
+        str(message_for(decide([allowance], session(1, "x:7", cpu=cpu)).deferrals[0].explanation, "lab"))
         for cpu in (1000, 8000)
     ]
     assert said == [
@@ -131,45 +131,45 @@ LIMIT = "the limit “By day” of resource group “lab”"
 def test_of_a_limit_of_the_group_it_says_until_when(
     level: str, until: datetime | None, said: list[str]
 ) -> None:
-    allowance = Allowance("x:7", level, "By day", {"cpu": 4000}, {"cpu": 3500}, until=until)
-    whys = [decide([allowance], session(1, "x:7", cpu=cpu)).deferrals[0].why for cpu in (1000, 8000)]
-    assert [str(sentence_for(why, "lab")) for why in whys] == said
+    allowance = Quota("x:7", level, "By day", {"cpu": 4000}, {"cpu": 3500}, until=until)
+    whys = [decide([allowance], session(1, "x:7", cpu=cpu)).deferrals[0].explanation for cpu in (1000, 8000)]
+    assert [str(message_for(why, "lab")) for why in whys] == said
     assert [str(who_may_raise(why)) for why in whys] == [
         "A superadmin may change the limits of the resource group."
     ] * 2
 
 
 def test_who_has_no_budget_left_waits_for_it_however_much_room_there_is() -> None:
-    spent = replace(project({}), is_spent=True)
+    spent = replace(project({}), is_exhausted=True)
     pending = replace(session(1, "project:7"), enqueued_at=NOW - timedelta(days=1))
     decided = decide([spent], pending, session(2))
     assert placed(decided) == [2]
     [deferral] = decided.deferrals
     assert deferral.reason is ReasonCode.BUDGET_SPENT
-    assert deferral.why.excess is not None
-    assert deferral.why.excess.allowance is spent
+    assert deferral.explanation.excess is not None
+    assert deferral.explanation.excess.quota is spent
 
 
 def test_where_something_gathers_others_pass_who_ask_for_none_of_what_is_short() -> None:
     limit = project({"cpu": 4000, "cuda": 4000}, {"cuda": 1000})
     asked = [{"cpu": 2000, "cuda": 4000}, {"cuda": 1000}, {"cpu": 2000}, {"cpu": 1000}]
     pending = [
-        replace(session(number, "project:7"), needs=Needs("x86_64", (ResourceSlots(slots),)))
+        replace(session(number, "project:7"), requirements=Requirements("x86_64", (ResourceSlots(slots),)))
         for number, slots in enumerate(asked, 1)
     ]
     first = replace(pending[0], enqueued_at=NOW - timedelta(days=1))
     decided = decide([limit], first, *pending[1:])
     assert placed(decided) == [3], "of the cores too is left what the first asks for"
-    why = {each.session_id.int: each.why for each in decided.deferrals}
-    assert why[2].is_limit_kept
-    assert why[4].is_limit_kept
+    why = {each.session_id.int: each.explanation for each in decided.deferrals}
+    assert why[2].is_quota_reserved
+    assert why[4].is_quota_reserved
 
 
 def test_a_deferral_for_a_limit_names_it() -> None:
     [deferral] = decide([project({"cpu": 0})], session(1, "project:7")).deferrals
-    nameless = replace(deferral.why, excess=None)
+    nameless = replace(deferral.explanation, excess=None)
     with pytest.raises(ValueError, match="names no limit"):
-        sentence_for(nameless, "lab")
+        message_for(nameless, "lab")
 
 
 @given(
@@ -178,7 +178,7 @@ def test_a_deferral_for_a_limit_names_it() -> None:
 )
 def test_no_scope_ever_holds_more_than_it_may(asked, limits) -> None:
     allowances = [
-        Allowance(f"project:{key}", "project", str(key), {"cpu": most}, {"cpu": held})
+        Quota(f"project:{key}", "project", str(key), {"cpu": most}, {"cpu": held})
         for key, (most, held) in enumerate(limits)
     ]
     pending = {
@@ -187,9 +187,11 @@ def test_no_scope_ever_holds_more_than_it_may(asked, limits) -> None:
     decided = decide(allowances, *pending.values())
     for allowance in allowances:
         got = sum(
-            pending[n].needs.total["cpu"] for n in placed(decided) if allowance.key in pending[n].scopes
+            pending[n].requirements.total["cpu"]
+            for n in placed(decided)
+            if allowance.key in pending[n].scopes
         )
-        assert got == 0 or allowance.held["cpu"] + got <= allowance.limit["cpu"]
+        assert got == 0 or allowance.allocated["cpu"] + got <= allowance.limit["cpu"]
 
 
 def test_a_planner_counts_a_limit_anew_in_each_pass() -> None:
@@ -198,17 +200,17 @@ def test_a_planner_counts_a_limit_anew_in_each_pass() -> None:
     planner = Planner()
     for first in (1, 11, 21):
         pending = tuple(session(number, "project:7") for number in range(first, first + 4))
-        told = Snapshot(1, "lab", 7, agents, pending, allowances=limits)
+        told = Snapshot(1, "lab", 7, agents, pending, quotas=limits)
         assert placed(planner.plan(told, NOW)) == [first, first + 1, first + 2]
 
 
 def test_a_domain_may_hold_more_memory_than_any_machine_has() -> None:
     large = ResourceSlots({"mem": 2**40})
     agents = tuple(AgentView(number, "x86_64", large, large) for number in range(300))
-    needs = Needs("x86_64", (large,))
+    needs = Requirements("x86_64", (large,))
     pending = tuple(
         PendingSession(UUID(int=number), NOW, needs, (UUID(int=number),), scopes=("project:7",))
         for number in range(300)
     )
-    told = Snapshot(1, "lab", 7, agents, pending, allowances=(project({"mem": 256 * 2**40}),))
+    told = Snapshot(1, "lab", 7, agents, pending, quotas=(project({"mem": 256 * 2**40}),))
     assert len(plan(told, NOW).placements) == 256

@@ -9,30 +9,30 @@ import pytest
 
 from common.values.resources import ResourceSlots
 from scheduler.engine import (
+    Accumulation,
     AgentView,
     Gang,
-    Gathering,
-    Needs,
-    OpenDevice,
+    PartlyFreeDevice,
     PendingSession,
     Plan,
     Planner,
     ReasonCode,
+    Requirements,
+    ReservationWindow,
     Rules,
-    Running,
+    RunningAllocation,
     SlotDevices,
     Snapshot,
     Strategy,
-    Window,
     plan,
 )
-from scheduler.engine.values import LENGTH_OF_UNKNOWN
-from scheduler.explain.messages import sentence_for
+from scheduler.engine.values import ASSUMED_RUNTIME
+from scheduler.explain.messages import message_for
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-OPEN = Window(7, NOW - HOUR, NOW + 2 * HOUR)
-SOON = Window(8, NOW + 2 * HOUR, NOW + 4 * HOUR)
+OPEN = ReservationWindow(7, NOW - HOUR, NOW + 2 * HOUR)
+SOON = ReservationWindow(8, NOW + 2 * HOUR, NOW + 4 * HOUR)
 MINE = frozenset({7, 8})
 
 
@@ -57,9 +57,9 @@ def session(
     return PendingSession(
         id=UUID(int=number),
         enqueued_at=NOW - timedelta(seconds=60 - number),
-        needs=Needs("x86_64", kernels, on, reservations),
+        requirements=Requirements("x86_64", kernels, on, reservations),
         kernel_ids=tuple(UUID(int=100 * number + index) for index in range(len(kernels))),
-        lasts=None if hours is None else hours * HOUR,
+        max_runtime=None if hours is None else hours * HOUR,
     )
 
 
@@ -69,7 +69,7 @@ def decide(agents: list[AgentView], *pending: PendingSession, **rules: object) -
 
 def with_devices(number: int, gpu: int, cpu: int, *shared: int, **columns: object) -> AgentView:
     """As many devices, none of them whole: what is left of those that are shared; and free cores, of 4."""
-    opened = tuple(OpenDevice(number * 10 + index, left) for index, left in enumerate(shared))
+    opened = tuple(PartlyFreeDevice(number * 10 + index, left) for index, left in enumerate(shared))
     view = AgentView(
         number,
         "x86_64",
@@ -84,7 +84,7 @@ def asking(one: PendingSession, gpus: Sequence[int], **needs: object) -> Pending
     """The same, with so much of devices for each kernel."""
     kernels = tuple(ResourceSlots({"cpu": 1, "gpu": gpu}) for gpu in gpus)
     ids = tuple(UUID(int=100 + index) for index in range(len(kernels)))
-    return replace(one, needs=replace(one.needs, kernels=kernels, **needs), kernel_ids=ids)
+    return replace(one, requirements=replace(one.requirements, kernels=kernels, **needs), kernel_ids=ids)
 
 
 def places(decided: Plan) -> dict[int, tuple[int, ...]]:
@@ -121,7 +121,7 @@ def test_before_a_reservation_only_what_surely_ends_runs_there(
 
 
 def test_what_has_no_time_limit_may_run_where_the_reservation_is_far() -> None:
-    far = Window(9, NOW + LENGTH_OF_UNKNOWN, NOW + LENGTH_OF_UNKNOWN + HOUR)
+    far = ReservationWindow(9, NOW + ASSUMED_RUNTIME, NOW + ASSUMED_RUNTIME + HOUR)
     agents = [agent(1, next_window=far)]
     assert decide(agents, session(1)).placements
     assert not decide(agents, session(1, hours=200)).placements
@@ -139,7 +139,7 @@ def test_what_ends_in_time_leaves_to_others_what_is_not_reserved() -> None:
 
 
 def test_room_is_kept_where_the_head_would_end_before_a_reservation() -> None:
-    held = Running(ResourceSlots({"cpu": 4}), NOW + HOUR)
+    held = RunningAllocation(ResourceSlots({"cpu": 4}), NOW + HOUR)
     full = agent(1, next_window=SOON)
     full = AgentView(1, "x86_64", full.capacity, ResourceSlots(), running=(held,), next_window=SOON)
     assert decide([full], session(1, 4, hours=1)).reservations[0].starts_at == NOW + HOUR
@@ -148,12 +148,12 @@ def test_room_is_kept_where_the_head_would_end_before_a_reservation() -> None:
 
 
 def test_a_gang_keeps_no_room_where_its_common_start_would_be_too_late() -> None:
-    def full(number: int, hours: float, window: Window) -> AgentView:
+    def full(number: int, hours: float, window: ReservationWindow) -> AgentView:
         slots = ResourceSlots({"cpu": 4})
-        running = (Running(slots, NOW + hours * HOUR),)
+        running = (RunningAllocation(slots, NOW + hours * HOUR),)
         return AgentView(number, "x86_64", slots, ResourceSlots(), running=running, next_window=window)
 
-    later = Window(9, NOW + 9 * HOUR, NOW + 10 * HOUR)
+    later = ReservationWindow(9, NOW + 9 * HOUR, NOW + 10 * HOUR)
     agents = [full(1, 0.5, SOON), full(2, 1.5, later)]
     assert decide(agents, session(1, 4, 4, hours=0.5)).reservations
     assert not decide(agents, session(1, 4, 4, hours=1)).reservations
@@ -161,7 +161,7 @@ def test_a_gang_keeps_no_room_where_its_common_start_would_be_too_late() -> None
 
 def test_the_others_are_told_until_when() -> None:
     (deferral,) = decide([agent(1, window=OPEN), agent(2, window=OPEN)], session(1)).deferrals
-    reserved = deferral.why.reserved
+    reserved = deferral.explanation.reserved
     assert deferral.reason is ReasonCode.RESERVATION
     assert reserved is not None
     assert (reserved.agents, reserved.until, reserved.starts_at) == (2, OPEN.ends_at, None)
@@ -169,24 +169,24 @@ def test_the_others_are_told_until_when() -> None:
 
 def test_who_would_run_into_one_is_told_from_when() -> None:
     (deferral,) = decide([agent(1, 1), agent(2, 8, next_window=SOON)], session(1, 4)).deferrals
-    reserved = deferral.why.reserved
+    reserved = deferral.explanation.reserved
     assert reserved is not None
     assert (reserved.agents, reserved.until, reserved.starts_at) == (1, SOON.ends_at, SOON.starts_at)
 
 
 def test_who_waits_for_its_own_is_told_when_that_begins() -> None:
     mine = frozenset({SOON.reservation_id})
-    later = Window(9, NOW + HOUR, NOW + 3 * HOUR)
+    later = ReservationWindow(9, NOW + HOUR, NOW + 3 * HOUR)
     for agents, asked, starts_at in (
         ([agent(1, next_window=SOON)], 1, SOON.starts_at),
         ([agent(1, next_window=SOON), agent(2, next_window=later)], 1, SOON.starts_at),
         ([agent(1, next_window=SOON), agent(2, 8, next_window=later)], 8, later.starts_at),
     ):
         (deferral,) = decide(agents, session(1, asked, reservations=mine)).deferrals
-        reserved = deferral.why.reserved
+        reserved = deferral.explanation.reserved
         assert reserved is not None
         assert (reserved.starts_at, reserved.is_own) == (starts_at, asked == 1)
-        is_told = "A reservation that it may use begins" in str(sentence_for(deferral.why, "lab"))
+        is_told = "A reservation that it may use begins" in str(message_for(deferral.explanation, "lab"))
         assert is_told == reserved.is_own
 
 
@@ -199,7 +199,7 @@ def test_who_waits_for_its_own_is_told_when_that_begins() -> None:
         ([agent(1, 2), agent(2, 2, window=OPEN)], (2, 2), ReasonCode.RESERVATION),
         ([partly(1, 2), agent(2, window=OPEN)], (4, 2), ReasonCode.RESERVATION),
         ([partly(1, 2), agent(2, window=OPEN)], (4, 3), ReasonCode.NO_CAPACITY),
-        ([agent(1, 4, next_window=Window(9, NOW + 900 * HOUR, NOW + 901 * HOUR))], (5,), ReasonCode.NEVER_FITS),
+        ([agent(1, 4, next_window=ReservationWindow(9, NOW + 900 * HOUR, NOW + 901 * HOUR))], (5,), ReasonCode.NEVER_FITS),
         ([], (1,), ReasonCode.NO_AGENTS),
     ],
 )  # fmt: skip
@@ -234,37 +234,41 @@ def test_each_gets_the_agent_that_its_reservation_and_its_end_let_it_use() -> No
 def test_a_snapshot_says_which_reservations_somebody_may_use() -> None:
     empty = Snapshot(1, "lab", 0, (), ())
     some = replace(empty, reservations={"user:1": frozenset({7}), "project:2": frozenset({8})})
-    assert empty.reservations_of(("user:1",)) == frozenset()
-    assert some.reservations_of(("user:1", "project:2", "domain:3")) == {7, 8}
+    assert empty.reservations_for(("user:1",)) == frozenset()
+    assert some.reservations_for(("user:1", "project:2", "domain:3")) == {7, 8}
 
 
 def test_a_wait_for_a_reservation_names_it_in_its_sentence() -> None:
     [deferral] = decide([agent(1, window=OPEN)], session(1)).deferrals
-    assert "The machines that could run it now (1) are reserved" in str(sentence_for(deferral.why, "lab"))
+    assert "The machines that could run it now (1) are reserved" in str(
+        message_for(deferral.explanation, "lab")
+    )
     with pytest.raises(ValueError, match="names no reservation"):
-        sentence_for(replace(deferral.why, reserved=None), "lab")
+        message_for(replace(deferral.explanation, reserved=None), "lab")
 
 
 def test_a_preferred_agent_that_will_be_reserved_takes_what_ends_before() -> None:
     agents = [agent(1, 8), agent(2, next_window=SOON)]
     for hours, expected in ((1, 2), (3, 1)):
         one = session(1, hours=hours, on=2)
-        one = replace(one, needs=replace(one.needs, may_run_elsewhere=True))
+        one = replace(one, requirements=replace(one.requirements, may_run_elsewhere=True))
         assert places(decide(agents, one)) == {1: (expected,)}
 
 
 def test_those_who_ask_for_as_much_on_the_same_machines_wait_for_the_same_reservation():
     first, second = session(1, 2), session(2, 2, 2)
     decided = decide([agent(1, window=OPEN)], first, second)
-    assert [each.why.reserved for each in decided.deferrals] == [decided.deferrals[0].why.reserved] * 2
+    assert [each.explanation.reserved for each in decided.deferrals] == [
+        decided.deferrals[0].explanation.reserved
+    ] * 2
     assert {each.reason for each in decided.deferrals} == {ReasonCode.RESERVATION}
 
 
 def test_a_reserved_machine_with_room_for_a_part_of_a_device_is_named() -> None:
     agents = [with_devices(1, 2, 4, 700, window=OPEN), with_devices(2, 2, 4)]
     (deferral,) = decide(agents, asking(session(1), [500])).deferrals
-    assert deferral.why.reserved is not None
-    assert deferral.why.reserved.agents == 1
+    assert deferral.explanation.reserved is not None
+    assert deferral.explanation.reserved.agents == 1
 
 
 @pytest.mark.parametrize(
@@ -289,14 +293,14 @@ def test_a_gang_waits_for_a_reservation_where_that_has_devices_for_all_its_parts
 def test_machines_that_could_never_run_it_are_none_that_are_reserved() -> None:
     full = with_devices(2, 4, 0, window=OPEN)
     (deferral,) = decide([agent(1, window=OPEN), full], asking(session(1), [1000])).deferrals
-    assert deferral.why.reserved is not None
-    assert deferral.why.reserved.agents == 1
+    assert deferral.explanation.reserved is not None
+    assert deferral.explanation.reserved.agents == 1
 
 
 @pytest.mark.parametrize("hours", [1, None])
 def test_what_will_be_reserved_and_could_never_run_it_is_an_agent_as_others(hours: float | None) -> None:
     """Else it would wait for the reserved ones, which have no room."""
-    without = agent(1, next_window=Window(9, NOW + 72 * HOUR, NOW + 96 * HOUR))
+    without = agent(1, next_window=ReservationWindow(9, NOW + 72 * HOUR, NOW + 96 * HOUR))
     full = with_devices(2, 4, 0, window=OPEN)
     assert why(decide([without, full], asking(session(1, hours=hours), [1000]))) is ReasonCode.NO_CAPACITY
 
@@ -327,14 +331,14 @@ def test_what_no_reserved_machine_is_large_enough_for_waits_for_none(
 def test_no_shorter_time_limit_helps_where_all_that_is_lent_is_reserved_for_others() -> None:
     """Of the open machine nobody knows when the first gets it; of the reserved one it is known."""
     half = ResourceSlots({"cpu": 2})
-    mine = replace(agent(1, window=OPEN), free=half, running=(Running(half, NOW + HOUR),))
+    mine = replace(agent(1, window=OPEN), free=half, running=(RunningAllocation(half, NOW + HOUR),))
     agents = [mine, replace(agent(2), free=half)]
     ahead = replace(session(1, 4, on=2), enqueued_at=NOW - HOUR)
     deferrals = decide(agents, ahead, session(2, 4, reservations=MINE), session(3, 1)).deferrals
     assert [each.reason for each in deferrals][2] is ReasonCode.KEPT_FREE
-    assert not deferrals[2].why.is_end_known
+    assert not deferrals[2].explanation.is_end_known
     ours = decide(agents, ahead, session(2, 4, reservations=MINE), session(3, 1, reservations=MINE)).deferrals
-    assert ours[2].why.is_end_known
+    assert ours[2].explanation.is_end_known
 
 
 @pytest.mark.parametrize("was_there", [False, True])
@@ -342,21 +346,23 @@ def test_no_room_is_gathered_where_it_is_expected_too_late_for_a_reservation(was
     """On the first it is expected after an hour, half an hour too late; on the other after three."""
     ends = [NOW + HOUR, NOW + 3 * HOUR]
     used = [
-        replace(partly(number, 3), expected=(Running(ResourceSlots({"cpu": 1}), at),))
+        replace(partly(number, 3), expected_ends=(RunningAllocation(ResourceSlots({"cpu": 1}), at),))
         for number, at in enumerate(ends, 1)
     ]
     used[0] = replace(used[0], next_window=SOON)
     waits = session(1, 4, hours=1.5)
     if was_there:
-        waits = replace(waits, gathered=Gathering(waits.id, (1,), NOW - HOUR, NOW))
-    [gathered] = plan(Snapshot(1, "lab", 0, tuple(used), (waits,), Rules(patience=timedelta())), NOW).gathered
+        waits = replace(waits, accumulation=Accumulation(waits.id, (1,), NOW - HOUR, NOW))
+    [gathered] = plan(
+        Snapshot(1, "lab", 0, tuple(used), (waits,), Rules(patience=timedelta())), NOW
+    ).accumulations
     assert gathered.agent_ids == (2,)
 
 
 def test_room_that_comes_too_late_before_a_reservation_is_not_waited_for():
     """The first machine is free half an hour before it is reserved, which a session of an hour cannot use."""
     none, all_of_it = ResourceSlots({"cpu": 0}), ResourceSlots({"cpu": 4})
-    early = agent(1, running=(Running(all_of_it, NOW + 1.5 * HOUR),), next_window=SOON)
-    late = agent(2, running=(Running(all_of_it, NOW + 10 * HOUR),))
+    early = agent(1, running=(RunningAllocation(all_of_it, NOW + 1.5 * HOUR),), next_window=SOON)
+    late = agent(2, running=(RunningAllocation(all_of_it, NOW + 10 * HOUR),))
     decided = decide([replace(early, free=none), replace(late, free=none)], session(1, 4, hours=1))
     assert [kept.agent_ids for kept in decided.reservations] == [(2,)]

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from common.values.resources import ResourceSlots
 from scheduler.engine import (
     AgentView,
-    Allowance,
-    Needs,
     PendingSession,
     Plan,
-    Preemption,
-    Promise,
+    PreemptionClaim,
+    PreemptionRule,
+    Quota,
     ReasonCode,
+    Requirements,
     Rules,
-    Running,
+    RunningAllocation,
     Snapshot,
     plan,
 )
@@ -28,9 +28,9 @@ PROJECT, PERSON = "project:1", "user:1"
 PATIENT = Rules(patience=timedelta(minutes=10))
 
 
-def allowance(key: str, most: int, held: int) -> Allowance:
+def allowance(key: str, most: int, held: int) -> Quota:
     level = key.partition(":")[0]
-    return Allowance(key, level, "its name", {"cpu": most * 1000}, {"cpu": held * 1000})
+    return Quota(key, level, "its name", {"cpu": most * 1000}, {"cpu": held * 1000})
 
 
 def of(session: PendingSession, *scopes: str, priority: int = 0) -> PendingSession:
@@ -59,7 +59,7 @@ def test_who_is_passed_for_it_hears_that_something_is_kept():
     decided = decide(FIRST, of(session(2, 2), PROJECT))
     assert reasons(decided)[2] is ReasonCode.KEPT_FREE
     urgent = decide(replace(FIRST, priority=1), of(session(2, 2), PROJECT))
-    assert (reasons(urgent)[2], urgent.deferrals[1].why.ahead) == (ReasonCode.PRIORITY, 1)
+    assert (reasons(urgent)[2], urgent.deferrals[1].explanation.ahead) == (ReasonCode.PRIORITY, 1)
 
 
 def test_what_ends_before_the_first_begins_takes_nothing_of_it_either():
@@ -68,8 +68,8 @@ def test_what_ends_before_the_first_begins_takes_nothing_of_it_either():
     decided = plan(group(FIRST, short, *wait, most=7), NOW)
     assert placed(decided) == {2: (1,)}
     for each in decided.deferrals[1:]:
-        assert (each.reason, each.why.is_end_known) == (ReasonCode.KEPT_FREE, False)
-        assert each.why.is_limit_kept, "so that nobody draws when it will start"
+        assert (each.reason, each.explanation.is_end_known) == (ReasonCode.KEPT_FREE, False)
+        assert each.explanation.is_quota_reserved, "so that nobody draws when it will start"
 
 
 def test_one_who_waits_for_what_may_never_end_holds_nobody_else_up_by_a_limit():
@@ -94,7 +94,7 @@ def test_who_waits_for_a_limit_of_many_keeps_its_own_as_well_and_none_of_others(
     first = of(session(1, 4, waited=11), "domain:1", PROJECT, PERSON)
     own = of(session(2, 3), "domain:1", "project:2", PERSON)
     others = of(session(3, 6), "domain:1", "project:2", "user:2")
-    roomy = replace(group(first, own, others), agents=(agent(3), agent(4)), allowances=limits)
+    roomy = replace(group(first, own, others), agents=(agent(3), agent(4)), quotas=limits)
     decided = plan(roomy, NOW)
     assert set(placed(decided)) == {3}
     impatient = replace(roomy, pending=(of(session(1, 4), *first.scopes), own))
@@ -105,7 +105,7 @@ def test_where_one_limit_gathers_already_another_session_keeps_nothing():
     limits = (allowance(PROJECT, 6, 4), allowance(PERSON, 6, 4))
     first, second = of(session(1, 4, waited=12), PROJECT), of(session(2, 4, waited=11), PROJECT, PERSON)
     own = of(session(3, 2), PERSON)
-    roomy = replace(group(first, second, own), agents=(agent(3), agent(4)), allowances=limits)
+    roomy = replace(group(first, second, own), agents=(agent(3), agent(4)), quotas=limits)
     assert set(placed(plan(roomy, NOW))) == {3}
 
 
@@ -136,7 +136,7 @@ def test_the_first_starts_no_later_than_alone_once_its_limits_have_room_for_it(
         for number, (minute, (count, lasts, scopes)) in enumerate([*waiting, *later], 1)
     ]
     first = queue[0]
-    if any(_held(live, key) + first.needs.total["cpu"] // 1000 > limits[key] for key in first.scopes):
+    if any(_held(live, key) + first.requirements.total["cpu"] // 1000 > limits[key] for key in first.scopes):
         return
     alone = _starts_at(queue[:1], live, len(running), limits)
     assert alone is None or (_starts_at(queue, live, len(running), limits) or 0) <= alone
@@ -159,17 +159,17 @@ def _starts_at(queue: list[PendingSession], live: Live, agents: int, limits: dic
         )
         there = tuple(each for each in queue if each.enqueued_at < at(minute + 1))
         allowed = tuple(allowance(key, most, _held(live, key)) for key, most in limits.items())
-        decided = plan(Snapshot(1, "lab", 0, views, there, allowances=allowed), at(minute))
+        decided = plan(Snapshot(1, "lab", 0, views, there, quotas=allowed), at(minute))
         for waiting, agent_ids in decided.placements:
             if waiting.id.int == 1:
                 return minute
-            assert waiting.lasts is not None
-            ends = minute + int(waiting.lasts.total_seconds()) // 60
-            live = [*live, (agent_ids[0], waiting.needs.total["cpu"] // 1000, ends, waiting.scopes)]
+            assert waiting.max_runtime is not None
+            ends = minute + int(waiting.max_runtime.total_seconds()) // 60
+            live = [*live, (agent_ids[0], waiting.requirements.total["cpu"] // 1000, ends, waiting.scopes)]
         placed_ids = {each.session_id for each in decided.placements}
         queue = [each for each in queue if each.id not in placed_ids]
         for each in allowed:
-            assert _held(live, each.key) <= max(limits[each.key], each.held["cpu"] // 1000)
+            assert _held(live, each.key) <= max(limits[each.key], each.allocated["cpu"] // 1000)
     return None
 
 
@@ -179,8 +179,10 @@ def placed_behind(snapshot: Snapshot, *later: PendingSession) -> list[int]:
 
 
 def test_later_ones_leave_the_limits_of_one_that_others_leave_late():
-    late = replace(of(session(1, 8, designated=1), PROJECT, priority=5), promised=Promise(1, at(-1)))
-    rules = replace(PATIENT, preemption=Preemption(0, timedelta(), timedelta(minutes=1)))
+    late = replace(
+        of(session(1, 8, designated=1), PROJECT, priority=5), preemption_claim=PreemptionClaim(1, at(-1))
+    )
+    rules = replace(PATIENT, preemption=PreemptionRule(0, timedelta(), timedelta(minutes=1)))
     agents = (agent(1, unknown=8), agent(2))
     snapshot = Snapshot(1, "lab", 0, agents, (late,), rules, (allowance(PROJECT, 10, 0),))
     assert placed_behind(snapshot, of(session(7, 4), PROJECT)) == []
@@ -208,14 +210,16 @@ def test_what_is_set_aside_for_itself_is_kept_from_nobody():
     agents = (agent(1, (4, 30)), agent(2, (8, 40)))
     decided = plan(Snapshot(1, "lab", 0, agents, (other, own), PATIENT, (allowance(PROJECT, 4, 0),)), NOW)
     assert [each.session_id.int for each in decided.reservations] == [1, 2]
-    assert not any(each.why.is_limit_kept for each in decided.deferrals)
+    assert not any(each.explanation.is_quota_reserved for each in decided.deferrals)
 
 
 def test_later_ones_leave_the_limits_of_one_for_which_the_only_machine_of_its_kind_is_kept():
     with_gpu = {"cpu": 8000, "gpu": 1000}
-    running = (Running(ResourceSlots(with_gpu), at(30)),)
+    running = (RunningAllocation(ResourceSlots(with_gpu), at(30)),)
     gpu = AgentView(1, "x86_64", ResourceSlots(with_gpu), ResourceSlots(), running=running)
-    asks = replace(session(1, 4), needs=Needs("x86_64", (ResourceSlots({"cpu": 4000, "gpu": 1000}),)))
+    asks = replace(
+        session(1, 4), requirements=Requirements("x86_64", (ResourceSlots({"cpu": 4000, "gpu": 1000}),))
+    )
     snapshot = Snapshot(
         1, "lab", 0, (gpu, agent(2)), (of(asks, PROJECT),), PATIENT, (allowance(PROJECT, 6, 0),)
     )

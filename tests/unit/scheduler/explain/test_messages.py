@@ -6,8 +6,17 @@ from uuid import UUID
 import pytest
 
 from common.values.resources import ResourceSlots
-from scheduler.engine import AgentView, Explanation, Gang, Needs, PendingSession, ReasonCode, Snapshot, plan
-from scheduler.explain.messages import sentence_for
+from scheduler.engine import (
+    AgentView,
+    Explanation,
+    Gang,
+    PendingSession,
+    ReasonCode,
+    Requirements,
+    Snapshot,
+    plan,
+)
+from scheduler.explain.messages import message_for
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 GIB = 2**30
@@ -24,10 +33,12 @@ def sentence(
         AgentView(number, "x86_64", ResourceSlots(capacity), ResourceSlots(free))
         for number, (capacity, free) in enumerate(agents, start=1)
     )
-    needs = Needs("x86_64", tuple(ResourceSlots(each) for each in kernels), designated_agent_id, gang=gang)
+    needs = Requirements(
+        "x86_64", tuple(ResourceSlots(each) for each in kernels), designated_agent_id, gang=gang
+    )
     pending = PendingSession(UUID(int=9), NOW, needs, tuple(UUID(int=i) for i in range(len(kernels))))
     [deferral] = plan(Snapshot(1, "lab", 0, views, (pending,)), NOW).deferrals
-    return str(sentence_for(deferral.why, "lab"))
+    return str(message_for(deferral.explanation, "lab"))
 
 
 MACHINE = {"cpu": 4000, "mem": 8 * GIB}
@@ -153,4 +164,4 @@ def test_a_gang_waits_for_how_its_containers_are_to_lie(gang, agents, kernels, e
 def test_the_rule_of_a_placement_group_has_one():
     why = Explanation(ReasonCode.PLACEMENT_RULE, "x86_64", 1, *[ResourceSlots()] * 4)
     with pytest.raises(ValueError, match="names no placement group"):
-        sentence_for(why, "lab")
+        message_for(why, "lab")

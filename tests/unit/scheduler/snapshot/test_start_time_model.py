@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from scheduler.snapshot.start_time_model import Held, Lengths, Wanted, estimate
+from scheduler.snapshot.start_time_model import AllocatedKernel, QueuedSession, RunLengths, estimate
 from sessions_app.core.start_estimate import StartRange
 
 KIND = (1, 1, "batch")
@@ -17,10 +17,10 @@ def told(
     *closed: tuple[float, float], held_s: float | None = None, others: Sequence[int] = ()
 ) -> StartRange | None:
     """Of one that asks for all of machine 1, which somebody holds for `held_s` more; `others` are full for ever."""
-    wanted = Wanted(UUID(int=7), CORE, 1, [1, *others], KIND, closed={1: closed})
-    held = [] if held_s is None else [Held(1, CORE, KIND, 0.0)]
+    wanted = QueuedSession(UUID(int=7), CORE, 1, [1, *others], KIND, blocked={1: closed})
+    held = [] if held_s is None else [AllocatedKernel(1, CORE, KIND, 0.0)]
     free = {1: {} if held else CORE, **{agent_id: {} for agent_id in others}}
-    return estimate(wanted, [], held, free, Lengths({KIND: [held_s or 1.0] * 5}))
+    return estimate(wanted, [], held, free, RunLengths({KIND: [held_s or 1.0] * 5}))
 
 
 @pytest.mark.parametrize(
