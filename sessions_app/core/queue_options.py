@@ -118,7 +118,7 @@ class DependencyRequest(RequestObject):
 
     # fmt: off
     session: Annotated[str, RequestField(check_awaited, required_text(MAX_SESSION_NAME),
-        "Id of a session or an array, or name of one of yours.")]
+        "Id of a session or array, or name of one of yours.")]
     when: Annotated[When, RequestField(check_when, one_of(When), to_json=str)] = When.SUCCESS
     # fmt: on
 

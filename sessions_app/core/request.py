@@ -268,7 +268,7 @@ class FolderRequest(RequestObject):
     folder: Annotated[str, RequestField(check_folder, required_text(MAX_REFERENCE_LENGTH),
         "Id or name of a folder of yours or of your projects.")]
     path: Annotated[str, RequestField(check_mount_path, limited_text(MAX_PATH_BYTES),
-        "Below /home/work/. Default: /home/work/<folder name>.")] = ""
+        "Mount path below /home/work/. Default: /home/work/<folder name>.")] = ""
     readonly: Annotated[bool, RequestField(check_readonly, SWITCH)] = False
     # fmt: on
 
@@ -309,50 +309,50 @@ class SessionRequest(RequestObject):
 
     # fmt: off
     name: Annotated[str, RequestField(check_name, required_text(MAX_SESSION_NAME),
-        "Letters of any script, digits, dots, dashes and underscores. No other live session of yours has it.")]
+        "Letters of any script, digits, dots, dashes and underscores; unique among your live sessions.")]
     project: Annotated[str, RequestField(check_project, required_text(MAX_REFERENCE_LENGTH))]
     image: Annotated[str, RequestField(check_image, required_text(MAX_REFERENCE_LENGTH),
         "Reference of an image, like berth/python:1.")]
     resource_group: Annotated[str, RequestField(check_reference, limited_text(MAX_REFERENCE_LENGTH), option="--group")] = ""
     type: Annotated[str, RequestField(check_type, {**one_of(TYPES), "default": TYPES[0]})]
     resources: Annotated[Resources, RequestField(check_resources, RESOURCES,
-        'Like {"cpu": 1, "mem": "1g", "shm": "64m"}.', to_json=Resources.to_json)]
+        'Resources per container, like {"cpu": 1, "mem": "1g", "shm": "64m"}.', to_json=Resources.to_json)]
     environment: Annotated[Mapping[str, str], RequestField(check_environment, VARIABLES)] = field(default_factory=dict)
     mounts: Annotated[Sequence[FolderRequest], RequestField(check_mounts, items=FolderRequest)] = ()
-    command: Annotated[str, RequestField(check_command, TEXT, "Batch only; goes to a shell.")] = ""
+    command: Annotated[str, RequestField(check_command, TEXT, "Batch only: command that a shell runs.")] = ""
     timeout_s: Annotated[int | None, RequestField(check_timeout, whole_number(1, MAX_TIMEOUT_S),
-        "Batch only: seconds it may run.", "--time-limit")] = None
+        "Batch only: maximum runtime in seconds.", "--time-limit")] = None
     personal_files: Annotated[bool, RequestField(check_switch, SWITCH,
-        "With your dotfiles and your start-up script.", "--no-personal-files")] = True
+        "true: with your dotfiles and your start-up script.", "--no-personal-files")] = True
     priority: Annotated[int, RequestField(check_priority, whole_number(LOWEST_PRIORITY, HIGHEST_PRIORITY),
-        "The higher goes first. Below 0 anybody may; above 0 a policy must allow it.", "--priority")] = 0
+        "Sessions with a higher priority are placed first. Values above 0 must be allowed by a policy.", "--priority")] = 0
     start_at: Annotated[datetime | None, RequestField(check_start_at, INSTANT,
-        "Not before; with its time zone, at most a year ahead.", "--start-at", to_json=datetime.isoformat)] = None
+        "Earliest start, with time zone; at most a year ahead.", "--start-at", to_json=datetime.isoformat)] = None
     pending_timeout_s: Annotated[int | None, RequestField(check_pending_timeout, whole_number(1, MAX_PENDING_TIMEOUT_S),
-        "How long it waits for a machine before it is cancelled.", "--pending-timeout")] = None
+        "Seconds that it waits for an agent before it is cancelled.", "--pending-timeout")] = None
     dependencies: Annotated[Sequence[DependencyRequest], RequestField(check_dependencies, items=DependencyRequest,
-        description="After which others it starts; 32 at most.")] = ()
+        description="Sessions or arrays that must end first; at most 32.")] = ()
     max_retries: Annotated[int, RequestField(check_retries, whole_number(0, MAX_RETRIES),
-        "Batch only: tried again so often after a failure.", "--retries")] = 0
+        "Batch only: maximum number of retries after a failure.", "--retries")] = 0
     requeues: Annotated[bool, RequestField(check_switch, SWITCH,
-        "Batch only: waits again when its machine is lost, which may go on with it for a while.", "--requeue")] = False
+        "Batch only. true: queued again when its agent is lost; that agent may run the command for a while longer.", "--requeue")] = False
     callback_url: Annotated[str, RequestField(check_callback_url, limited_text(MAX_URL_LENGTH),
-        "Is told by a signed POST when the session starts, is tried again, and ends.", "--callback")] = ""
+        "Address that gets a signed POST when the session starts, is retried, and ends.", "--callback")] = ""
     designated_agent: Annotated[str, RequestField(check_reference, limited_text(MAX_REFERENCE_LENGTH),
-        "A machine of its resource group: the only one that it may run on.")] = ""
+        "Name of the only agent of the resource group that may run the session.")] = ""
     may_run_elsewhere: Annotated[bool, RequestField(check_switch, SWITCH,
-        "The designated agent is only where it is looked for room first.")] = False
+        "true: other agents may run the session if the designated agent has no capacity.")] = False
     device_model: Annotated[str, RequestField(check_reference, limited_text(MAX_REFERENCE_LENGTH),
-        "Of its accelerators, as agents tell it; empty: any.", "--gpu-model")] = ""
+        "Model of the accelerators, as reported by agents; empty: any.", "--gpu-model")] = ""
     array: Annotated[ArraySpec | None, RequestField(check_array, limited_text(LONGEST_SPEC),
-        "Batch only: many sessions of this request, called NAME-INDEX, like 1-100, 0-9:2 or 1,3,7-9;"
-        " behind a % how many may run at once, like 1-100%10.", "--array", to_json=str)] = None
+        "Batch only: indices of an array of sessions named NAME-INDEX, like 1-100, 0-9:2 or 1,3,7-9;"
+        " 1-100%10 runs at most ten at once.", "--array", to_json=str)] = None
     placement_group: Annotated[str, RequestField(check_group_name, limited_text(MAX_SESSION_NAME),
-        "Sessions of yours in the project that name the same group are spread or packed as the rule of each says.",
+        "Name of a placement group: your sessions in the project with the same name, placed by the rule of each.",
         "--placement-group")] = ""
     placement_rule: Annotated[str, RequestField(check_placement_rule, one_of(PlacementRule),
-        "Apart from the others of the group (spread) or on their machines (pack) where there is room,"
-        " or nowhere else (strict_…). An array that names no group is one.")] = ""
+        "spread: on other agents than the rest of the group; pack: on the same agents; if they have no capacity,"
+        " a strict_… session waits. An array without a group forms its own.")] = ""
     # fmt: on
 
     @property
