@@ -63,7 +63,7 @@ class GroupEndsForm(forms.Form):
     max_lifetime_s = span_field(
         LEAST_SPAN_S,
         label=gettext_lazy("Lifetime of a session"),
-        help_text=gettext_lazy("From its start, like 90m, 12h or 7d. Empty: as policies say."),
+        help_text=gettext_lazy("From the start of a session, like 90m, 12h or 7d. Empty: as policies say."),
     )
     max_idle_s = span_field(
         LEAST_SPAN_S,
@@ -75,13 +75,14 @@ class GroupEndsForm(forms.Form):
     )
     min_cpu_percent = percent_field(
         label=gettext_lazy("Minimum CPU utilization, in %"),
-        help_text=gettext_lazy("Of what is allocated to the session. Empty: as policies say."),
+        help_text=gettext_lazy("Percent of the session's allocation. Empty: as policies say."),
     )
     min_mem_percent = percent_field(label=gettext_lazy("Minimum memory utilization, in %"))
     min_device_percent = percent_field(
         label=gettext_lazy("Minimum accelerator utilization, in %"),
         help_text=gettext_lazy(
-            "Not measured on machines over the network, nor of devices that sessions share: there it ends nothing."
+            "Not measured, and so without effect, on agents reached over the network and for "
+            "devices that sessions share."
         ),
     )
     min_device_mem_percent = percent_field(label=gettext_lazy("Minimum accelerator memory utilization, in %"))
@@ -97,7 +98,7 @@ class GroupEndsForm(forms.Form):
         MOST_WINDOW_S,
         initial=DEFAULTS["use_window_s"],
         label=gettext_lazy("Measured over"),
-        help_text=gettext_lazy("The mean of the last 10 minutes to a day counts. Empty: an hour."),
+        help_text=gettext_lazy("Averaging period, 10 minutes to a day. Empty: an hour."),
     )
     use_grace_s = span_field(
         LEAST_GRACE_S,
@@ -119,7 +120,7 @@ class GroupEndsForm(forms.Form):
     extension_s = duration_field(
         initial=DEFAULTS["extension_s"],
         label=gettext_lazy("Length of an extension"),
-        help_text=gettext_lazy("Like 1h. Policies may say less."),
+        help_text=gettext_lazy("Like 1h. Policies may allow less."),
     )
 
     def ends(self) -> dict[str, Any]:
@@ -162,18 +163,21 @@ class GroupForm(GroupEndsForm):
         choices=Strategy.choices,
         label=gettext_lazy("Placement strategy"),
         help_text=gettext_lazy(
-            "Concentrated: the fullest with room. Dispersed: the emptiest. Round-robin: one after the other."
+            "Concentrated: the fullest machine with capacity. Dispersed: the emptiest one. "
+            "Round-robin: one after the other."
         ),
     )
     ageing_s = duration_field(
         label=gettext_lazy("Ageing"),
-        help_text=gettext_lazy("Waiting that raises a session by one priority, like 6h. Empty: none does."),
+        help_text=gettext_lazy(
+            "Waiting time that raises a session's priority by one, like 6h. Empty: no ageing."
+        ),
     )
     patience_s = duration_field(
         initial=600,
         label=gettext_lazy("Wait before a backfill reservation"),
         help_text=gettext_lazy(
-            "After this wait, capacity is reserved for the first session that finds none. Empty: at once."
+            "After this wait, capacity is reserved for the first session that does not fit. Empty: at once."
         ),
     )
     usage_half_life_s = duration_field(
@@ -187,8 +191,8 @@ class GroupForm(GroupEndsForm):
         min_value=-HIGHEST_PRIORITY,
         max_value=HIGHEST_PRIORITY,
         help_text=gettext_lazy(
-            "Sessions of this priority or lower are preempted where one with a higher priority finds no room."
-            " Empty: no preemption."
+            "Sessions of this priority or lower are preempted if a session of higher priority "
+            "does not fit. Empty: no preemption."
         ),
     )
     preemption_after_s = duration_field(
@@ -215,20 +219,22 @@ class GroupForm(GroupEndsForm):
         required=False,
         label=gettext_lazy("Accelerators"),
         help_text=gettext_lazy(
-            "Like “cuda=2, rocm=1”, in whole devices or shares. What is not named is unlimited."
+            "Like “cuda=2, rocm=1”, in whole devices or shares. Devices that are not named are unlimited."
         ),
     )
 
     cpu_overcommit = overcommit_field(
         gettext_lazy("CPU over-commit"),
         gettext_lazy(
-            "2: up to twice the cores of a machine are allocated to all sessions together. One session gets no more than the machine has."
+            "2: up to twice the cores of a machine are allocated to all sessions together. One "
+            "session gets no more than the machine has."
         ),
     )
     mem_overcommit = overcommit_field(
         gettext_lazy("Memory over-commit"),
         gettext_lazy(
-            "Like CPU over-commit, for memory. Where sessions then use more than there is, some of them are killed."
+            "Like CPU over-commit, for memory. Where sessions then use more than there is, some "
+            "of them are killed."
         ),
     )
 

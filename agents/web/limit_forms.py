@@ -40,7 +40,7 @@ class LimitForm(forms.Form):
         max_length=LONGEST_NAME,
         label=gettext_lazy("Name"),
         widget=forms.TextInput(attrs=TYPED),
-        help_text=gettext_lazy("Like “By day”. Those who wait for it read it."),
+        help_text=gettext_lazy("Like “By day”. Shown to people whose sessions wait for it."),
     )
     session_types = forms.MultipleChoiceField(
         choices=[
@@ -65,7 +65,7 @@ class LimitForm(forms.Form):
         label=gettext_lazy("On these days"),
         widget=forms.CheckboxSelectMultiple(attrs={"class": "form-check-input"}),
         help_text=gettext_lazy(
-            "None chosen: it holds always. An end that is not after the beginning is on the next day."
+            "None chosen: always in force. An end that is not after the beginning is on the next day."
         ),
     )
     begins = _time_field(gettext_lazy("From"))
@@ -75,7 +75,7 @@ class LimitForm(forms.Form):
         required=False,
         label=gettext_lazy("Time zone"),
         widget=forms.TextInput(attrs=TYPED),
-        help_text=gettext_lazy("By whose clocks, summer time too: Europe/Berlin, UTC."),
+        help_text=gettext_lazy("Time zone of the hours, with daylight saving time: Europe/Berlin, UTC."),
     )
 
     def __init__(self, data: Any = None, *, kept: Mapping[str, Any] | None = None) -> None:

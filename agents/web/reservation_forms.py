@@ -93,7 +93,7 @@ class ReservationForm(forms.Form):
         super().__init__(data, initial=initial)
         self.machines = list(machines)
         if len(self.machines) > MOST_BOXES:
-            hint = _("The names, one a line or with commas between.")
+            hint = _("Names, one per line or separated by commas.")
             self.fields["agents"] = NamesField(required=False, label=_("Which"), help_text=hint)
         else:
             self.fields["agents"].choices = [(name, name) for name in self.machines]  # type: ignore[attr-defined]

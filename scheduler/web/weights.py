@@ -58,7 +58,7 @@ class WeightForm(forms.Form):
         min_value=LEAST_WEIGHT,
         max_value=MOST_WEIGHT,
         label=gettext_lazy("Weight"),
-        help_text=gettext_lazy("Twice the weight, twice the share. 1 is what everybody has."),
+        help_text=gettext_lazy("Twice the weight is twice the share. The default is 1."),
         widget=forms.NumberInput(attrs={"step": "any", "inputmode": "decimal"}),
     )
 

@@ -81,7 +81,9 @@ class LauncherFields(forms.Form):
     project = UncheckedChoice(label=gettext_lazy("Project"))
     image = UncheckedChoice(label=gettext_lazy("Environment"), widget=RestrictedSelect)
     resource_group = UncheckedChoice(
-        required=False, label=gettext_lazy("Resource group"), help_text=gettext_lazy("Whose machines to use.")
+        required=False,
+        label=gettext_lazy("Resource group"),
+        help_text=gettext_lazy("Group of machines that runs the session."),
     )
     size = UncheckedChoice(required=False, label=gettext_lazy("Size"))
     cpu = UncheckedField(
@@ -107,20 +109,20 @@ class LauncherFields(forms.Form):
         required=False,
         label=gettext_lazy("Command"),
         widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"}),
-        help_text=gettext_lazy("Goes to a shell in /home/work; its output becomes the log."),
+        help_text=gettext_lazy("Run by a shell in /home/work; its output becomes the log."),
     )
     timeout_s = UncheckedField(
         required=False,
         label=gettext_lazy("Time limit in seconds"),
         widget=forms.NumberInput(attrs={"min": "1"}),
-        help_text=gettext_lazy("It is stopped after this time."),
+        help_text=gettext_lazy("The session is stopped after this time."),
     )
     max_retries = UncheckedField(
         required=False,
         initial="0",
         label=gettext_lazy("Retries"),
         widget=forms.NumberInput(attrs={"min": 0, "max": MAX_RETRIES}),
-        help_text=gettext_lazy("How often it is tried again if the command fails."),
+        help_text=gettext_lazy("Number of retries if the command fails."),
     )
     requeues = SwitchField(
         initial=False,
@@ -128,7 +130,7 @@ class LauncherFields(forms.Form):
         on="yes",
         off="",
         choices=[("", gettext_lazy("End the session")), ("yes", gettext_lazy("Requeue"))],
-        help_text=gettext_lazy("The lost machine may go on with the command until it answers again."),
+        help_text=gettext_lazy("The lost machine may run the command until it answers again."),
     )
     array = UncheckedField(
         required=False,
@@ -136,14 +138,15 @@ class LauncherFields(forms.Form):
         label=gettext_lazy("Array"),
         widget=forms.TextInput(attrs={"spellcheck": "false", "autocomplete": "off"}),
         help_text=gettext_lazy(
-            "Many sessions of this request, like 1-100; 1-100%10 runs ten of them at once. Each finds its number in BERTH_ARRAY_INDEX."
+            "Many sessions of this request, like 1-100; 1-100%10 runs ten of them at once. Each "
+            "finds its number in BERTH_ARRAY_INDEX."
         ),
     )
     environment = VariablesField(
         required=False,
         label=gettext_lazy("Environment variables"),
         widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false", "autocomplete": "off"}),
-        help_text=gettext_lazy("One NAME=value a line. They are kept out of the address of this page."),
+        help_text=gettext_lazy("One NAME=value per line. Not part of the address of this page."),
     )
 
     personal_files = SwitchField(
@@ -160,7 +163,8 @@ class LauncherFields(forms.Form):
         label=gettext_lazy("Priority"),
         widget=forms.NumberInput(attrs={"min": LOWEST_PRIORITY, "max": HIGHEST_PRIORITY}),
         help_text=gettext_lazy(
-            "The higher goes first. Below 0 lets others go first; above 0 a policy must allow it."
+            "Sessions with a higher priority go first. Below 0 lets others go first; above 0 a "
+            "policy must allow it."
         ),
     )
 
@@ -175,7 +179,9 @@ class LauncherFields(forms.Form):
         required=False,
         max_length=40,
         label=gettext_lazy("Maximum wait"),
-        help_text=gettext_lazy("Like 30m, 12h or 7d; it is cancelled if no machine had room by then."),
+        help_text=gettext_lazy(
+            "Like 30m, 12h or 7d; the session is cancelled if no machine had capacity by then."
+        ),
     )
 
     after = UncheckedField(
@@ -183,7 +189,7 @@ class LauncherFields(forms.Form):
         max_length=2000,
         label=gettext_lazy("Dependencies"),
         widget=forms.TextInput(attrs={"list": "sessions-to-come-after", "autocomplete": "off"}),
-        help_text=gettext_lazy("Names of sessions or arrays of yours, or ids; several with commas between."),
+        help_text=gettext_lazy("Names or ids of your sessions or arrays, separated by commas."),
     )
     after_when = UncheckedChoice(
         required=False,
@@ -209,12 +215,12 @@ class LauncherFields(forms.Form):
         max_length=MAX_REFERENCE_LENGTH,
         label=gettext_lazy("Machine"),
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
-        help_text=gettext_lazy("The name of one of the resource group; empty: any of them."),
+        help_text=gettext_lazy("Name of a machine of the resource group; empty: any."),
     )
     device_model = UncheckedChoice(
         required=False,
         label=gettext_lazy("Accelerator model"),
-        help_text=gettext_lazy("Of the accelerators that it asks for."),
+        help_text=gettext_lazy("Model of the requested accelerators."),
     )
     elsewhere = SwitchField(
         initial=False,
@@ -241,7 +247,7 @@ class LauncherFields(forms.Form):
         label=gettext_lazy("Placement group"),
         widget=forms.TextInput(attrs={"spellcheck": "false", "autocomplete": "off"}),
         help_text=gettext_lazy(
-            "The others: your sessions in this project that name the same; empty: those of the array."
+            "Your sessions in this project with the same group name; empty: those of the array."
         ),
     )
 

@@ -43,7 +43,7 @@ class DotfileForm(forms.Form):
     path = UncheckedField(
         max_length=MAX_PATH_BYTES,
         label=gettext_lazy("Path"),
-        help_text=gettext_lazy("From the home directory on, like .bashrc or .config/git/config."),
+        help_text=gettext_lazy("Path below the home directory, like .bashrc or .config/git/config."),
         widget=forms.TextInput(attrs={**CODE, "placeholder": ".bashrc"}),
     )
     content = CodeField(

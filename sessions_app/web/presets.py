@@ -41,7 +41,7 @@ class PresetForm(forms.Form):
 
     name = UncheckedField(
         label=gettext_lazy("Name"),
-        help_text=gettext_lazy("As it stands on the card, like “A100, quarter”."),
+        help_text=gettext_lazy("Name on the card, like “A100, quarter”."),
         widget=forms.TextInput(attrs=TYPED | {"maxlength": MAX_NAME_LENGTH}),
     )
     place = UncheckedChoice(label=gettext_lazy("Visibility"))
@@ -55,7 +55,7 @@ class PresetForm(forms.Form):
     )
     shm = _amount(
         gettext_lazy("Shared memory"),
-        gettext_lazy("Part of the memory. Empty: what sessions get otherwise."),
+        gettext_lazy("Part of the memory. Empty: the default of sessions."),
         required=False,
     )
 

@@ -21,7 +21,9 @@ class BudgetForm(forms.Form):
     unit = forms.ChoiceField(
         choices=[(unit.value, gettext_lazy(title)) for unit, title in UNITS.items()],
         label=gettext_lazy("Unit"),
-        help_text=gettext_lazy("Money counts by the price list; hours, those of all accelerators together."),
+        help_text=gettext_lazy(
+            "Money is counted by the price list; hours are those of all accelerators together."
+        ),
     )
     amount = forms.DecimalField(
         min_value=0,
@@ -33,7 +35,9 @@ class BudgetForm(forms.Form):
     period = forms.ChoiceField(
         choices=[(period.value, gettext_lazy(title)) for period, title in PERIODS.items()],
         label=gettext_lazy("Period"),
-        help_text=gettext_lazy("Months and quarters begin anew by themselves, in UTC. A term is once."),
+        help_text=gettext_lazy(
+            "Months and quarters begin again automatically, in UTC. A term does not repeat."
+        ),
     )
     starts_on = forms.DateField(required=False, label=gettext_lazy("First day of the term"), widget=_DAY)
     ends_on = forms.DateField(required=False, label=gettext_lazy("Last day of the term"), widget=_DAY)
@@ -52,7 +56,7 @@ class BudgetForm(forms.Form):
         ],
         required=False,
         label=gettext_lazy("When used up"),
-        help_text=gettext_lazy("What runs goes on in any case."),
+        help_text=gettext_lazy("Running sessions continue in any case."),
     )
 
     def wanted(self) -> dict[str, Any]:
@@ -72,7 +76,7 @@ class NewBudgetForm(BudgetForm):
     owner = forms.CharField(
         max_length=254,
         label=gettext_lazy("Applies to"),
-        help_text=gettext_lazy("The name of a project, or the e-mail of a person."),
+        help_text=gettext_lazy("Name of a project, or e-mail address of a person."),
         widget=forms.TextInput(attrs=_NO_COMPLETION),
     )
     field_order = ("owner",)
@@ -96,12 +100,12 @@ class PriceForm(forms.Form):
         max_digits=14,
         decimal_places=6,
         label=gettext_lazy("Price of an hour"),
-        help_text=gettext_lazy("Of one core, one GiB or one device."),
+        help_text=gettext_lazy("For one core, one GiB or one device."),
         widget=forms.TextInput(attrs=_NUMBER),
     )
     since = forms.DateField(
         label=gettext_lazy("Valid from"),
-        help_text=gettext_lazy("Tomorrow or later, in UTC: what was held keeps its price."),
+        help_text=gettext_lazy("Tomorrow or later, in UTC. Past use keeps its price."),
         widget=_DAY,
     )
 

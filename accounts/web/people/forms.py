@@ -69,7 +69,8 @@ class NewPersonForm(PersonForm):
         strip=False,
         label=gettext_lazy("Password"),
         help_text=gettext_lazy(
-            "Left empty, you get a link that signs the person in once, within a day. One that you give has to be changed at the first sign-in."
+            "If empty, you get a link that signs the person in once, within a day. A password "
+            "given here must be changed at the first sign-in."
         ),
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
     )
@@ -86,7 +87,7 @@ class InvitationForm(PersonForm):
         required=False,
         max_length=254,
         label=gettext_lazy("E-mail"),
-        help_text=gettext_lazy("The person it is for. Empty: anybody with the link."),
+        help_text=gettext_lazy("E-mail address of the invited person. Empty: anybody with the link."),
         widget=forms.EmailInput(attrs=_NO_COMPLETION),
     )
     projects = forms.MultipleChoiceField(
@@ -135,7 +136,7 @@ class SignUpForm(forms.Form):
         max_length=2000,
         label=gettext_lazy("Mail domains"),
         help_text=gettext_lazy(
-            "The part of addresses after the @, several with spaces between them: uni.example lab.example"
+            "The part of addresses after the @, separated by spaces: uni.example lab.example"
         ),
         widget=forms.TextInput(attrs=_NO_COMPLETION),
     )
@@ -152,7 +153,7 @@ class CloseUserForm(forms.Form):
         required=False,
         max_length=254,
         label=gettext_lazy("New owner of the folders"),
-        help_text=gettext_lazy("The e-mail of somebody in the same domain."),
+        help_text=gettext_lazy("E-mail address of a person in the same domain."),
         widget=forms.EmailInput(attrs=_NO_COMPLETION),
     )
 

@@ -31,14 +31,15 @@ class RulesForm(forms.Form):
     mail = UncheckedField(
         required=False,
         label=gettext_lazy("E-mail addresses that end with"),
-        help_text=gettext_lazy("One a line, such as uni.example. Addresses that nobody proved do not count."),
+        help_text=gettext_lazy("One per line, such as uni.example. Unverified addresses do not count."),
         widget=forms.Textarea(attrs={**_LINES, "placeholder": "uni.example"}),
     )
     group = UncheckedField(
         required=False,
         label=gettext_lazy("Groups of identity providers"),
         help_text=gettext_lazy(
-            "One a line, as provider:group. What groups somebody is in is heard when they sign in by it."
+            "One per line, as provider:group. The groups of a person are updated when they sign "
+            "in by the provider."
         ),
         widget=forms.Textarea(attrs={**_LINES, "placeholder": "campus:staff"}),
     )

@@ -58,7 +58,8 @@ SECTIONS = (
     (
         gettext_noop("Allocated resources"),
         gettext_noop(
-            "To all running sessions together. A session that requests more than is left waits for the others."
+            "To all running sessions together. A session that requests more than is left waits "
+            "for the others."
         ),
         ("max_slots_cpu", "max_slots_mem", "max_slots_devices"),
     ),
@@ -70,7 +71,8 @@ SECTIONS = (
     (
         gettext_noop("Other"),
         gettext_noop(
-            "Folders count for domains, projects and people; tokens for people alone; logins for each person, also of a domain."
+            "Folders count for domains, projects and people; tokens for people alone; logins "
+            "for each person, also of a domain."
         ),
         ("max_folders", "max_folder_bytes", "max_keypairs", "max_requests", "max_browsers"),
     ),
@@ -78,7 +80,8 @@ SECTIONS = (
 ALLOWED = (
     gettext_noop("Allow-lists"),
     gettext_noop(
-        "An empty field allows all; “none” alone allows nothing. What runs goes on, and folders that are there stay."
+        "An empty field allows all; “none” alone allows nothing. What runs goes on, and "
+        "folders that are there stay."
     ),
     tuple(ALLOW_COLUMNS.values()),
 )
@@ -87,7 +90,9 @@ SINGLE_FIELDS = (
     "max_sessions", "max_pending_sessions", "max_containers", "max_lifetime_s", "max_idle_s", "max_extensions",
     "max_extension_s", *MIN_UTILIZATION_COLUMNS, "use_rule", "use_window_s", "use_grace_s", "max_priority", "max_folders", "max_folder_bytes", "max_keypairs", "max_requests", "max_browsers",
 )  # fmt: skip
-_DEVICES = gettext_lazy("Like “cuda=2, rocm=1”, in whole devices or shares. What is not named is unlimited.")
+_DEVICES = gettext_lazy(
+    "Like “cuda=2, rocm=1”, in whole devices or shares. Devices that are not named are unlimited."
+)
 _MEMORY = gettext_lazy("Like 64g or 512m.")
 
 
@@ -104,7 +109,7 @@ class PolicyForm(forms.Form):
     domain = forms.ChoiceField(
         required=False,
         label=gettext_lazy("For whom"),
-        help_text=gettext_lazy("A policy of one domain is for its projects, people and tokens."),
+        help_text=gettext_lazy("A policy of a domain applies to its projects, people and tokens."),
     )
     max_sessions = count_field(
         label=gettext_lazy("Live sessions"), help_text=gettext_lazy("Waiting, starting or running.")
@@ -114,14 +119,15 @@ class PolicyForm(forms.Form):
     max_lifetime_s = duration_field(
         label=gettext_lazy("Lifetime of a session"),
         help_text=gettext_lazy(
-            "From its start, like 90m, 12h or 7d. Sessions that exist already keep theirs."
+            "From the start of a session, like 90m, 12h or 7d. Existing sessions keep theirs."
         ),
     )
     max_priority = count_field(label=gettext_lazy("Priority of a session"), help_text=PRIORITY)
     max_idle_s = duration_field(
         label=gettext_lazy("Idle timeout of a session"),
         help_text=gettext_lazy(
-            "Time without user activity, like 2h. An open page alone is no activity. Batch sessions are exempt."
+            "Time without user activity, like 2h. An open page alone is no activity. Batch "
+            "sessions are exempt."
         ),
     )
     max_extensions = count_field(
@@ -131,17 +137,19 @@ class PolicyForm(forms.Form):
         ),
     )
     max_extension_s = duration_field(
-        label=gettext_lazy("Length of an extension"), help_text=gettext_lazy("At most, each time, like 1h.")
+        label=gettext_lazy("Length of an extension"),
+        help_text=gettext_lazy("Maximum of each extension, like 1h."),
     )
     min_cpu_percent = percent_field(
         label=gettext_lazy("Minimum CPU utilization, in %"),
-        help_text=gettext_lazy("Of what is allocated to the session. Empty: as the resource group says."),
+        help_text=gettext_lazy("Percent of the session's allocation. Empty: as the resource group says."),
     )
     min_mem_percent = percent_field(label=gettext_lazy("Minimum memory utilization, in %"))
     min_device_percent = percent_field(
         label=gettext_lazy("Minimum accelerator utilization, in %"),
         help_text=gettext_lazy(
-            "Not measured on machines over the network, nor of devices that sessions share: there it ends nothing."
+            "Not measured, and so without effect, on agents reached over the network and for "
+            "devices that sessions share."
         ),
     )
     min_device_mem_percent = percent_field(label=gettext_lazy("Minimum accelerator memory utilization, in %"))
@@ -151,7 +159,7 @@ class PolicyForm(forms.Form):
         initial=UtilizationRule.ANY.value,
         label=gettext_lazy("Utilization is low if"),
         help_text=gettext_lazy(
-            "Of the resources that have a minimum utilization here: each policy is judged by itself."
+            "Of the resources that have a minimum utilization here; each policy is evaluated separately."
         ),
     )
     use_window_s = span_field(
@@ -159,14 +167,16 @@ class PolicyForm(forms.Form):
         MOST_WINDOW_S,
         label=gettext_lazy("Measured over"),
         help_text=gettext_lazy(
-            "The mean of the last 10 minutes to a day counts; the shortest of all holds. Empty: as the resource group says."
+            "Averaging period, 10 minutes to a day; the shortest of all applies. Empty: as the "
+            "resource group says."
         ),
     )
     use_grace_s = span_field(
         LEAST_GRACE_S,
         label=gettext_lazy("Grace time"),
         help_text=gettext_lazy(
-            "Time from low utilization to the end, 10 minutes or more; the shortest of all holds. Empty: as the resource group says."
+            "Time from low utilization to the end, 10 minutes or more; the shortest of all "
+            "applies. Empty: as the resource group says."
         ),
     )
     max_slots_cpu = cores_field(label=gettext_lazy("CPU cores"))
@@ -181,14 +191,15 @@ class PolicyForm(forms.Form):
     max_folder_bytes = bytes_field(
         label=gettext_lazy("Size of folders"),
         help_text=gettext_lazy(
-            "Of all folders together, like 500g. Whoever is above it uploads nothing, creates no folder and mounts none for writing; what runs goes on."
+            "Of all folders together, like 500g. Above it, uploads, new folders and writable "
+            "mounts are refused; running sessions continue."
         ),
     )
     max_keypairs = count_field(label=gettext_lazy("API tokens"))
     max_requests = count_field(
         label=gettext_lazy("Requests of one API token in a minute"),
         help_text=gettext_lazy(
-            "Of a domain, a person or a token; empty at all of them: as the settings say."
+            "Of a domain, a person or a token. Empty at all of them: as the settings say."
         ),
     )
     max_browsers = count_field(label=gettext_lazy("Concurrent logins"), help_text=BROWSERS)
@@ -197,20 +208,19 @@ class PolicyForm(forms.Form):
         AllowList.REGISTRIES,
         label=gettext_lazy("Registries of images"),
         help_text=gettext_lazy(
-            "One a line, like ghcr.io or ghcr.io/group; “local” is all that is named without a host: from Docker Hub, or built by machines."
+            "One per line, like ghcr.io or ghcr.io/group; “local” means images named without a "
+            "host: from Docker Hub, or built on machines."
         ),
     )
     allowed_images = EntriesField(
         AllowList.IMAGES,
         label=gettext_lazy("Images"),
-        help_text=gettext_lazy(
-            "One a line, like python:3.12 or ghcr.io/group/*; without a tag, any tag of it."
-        ),
+        help_text=gettext_lazy("One per line, like python:3.12 or ghcr.io/group/*; without a tag, all tags."),
     )
     allowed_storage_hosts = EntriesField(
         AllowList.STORAGE_HOSTS,
         label=gettext_lazy("Storage hosts of new folders"),
-        help_text=gettext_lazy("One a line, by name."),
+        help_text=gettext_lazy("One name per line."),
     )
 
     def __init__(

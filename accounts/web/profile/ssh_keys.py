@@ -39,7 +39,7 @@ class SshKeyForm(forms.Form):
         max_length=MAX_NAME_LENGTH,
         required=False,
         label=gettext_lazy("Name"),
-        help_text=gettext_lazy("Without one, the comment at the end of the key."),
+        help_text=gettext_lazy("Empty: the comment at the end of the key."),
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
     )
 

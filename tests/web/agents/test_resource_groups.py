@@ -63,7 +63,7 @@ def test_a_group_is_made_looked_at_changed_and_deleted(place: Place, superadmin:
         'value="2.5"',
         'value="cuda=2"',
         "No machines",
-        "Of what is allocated to the session. Empty: as policies say.",
+        "Percent of the session's allocation. Empty: as policies say.",
         "Nobody but superadmins may use it yet.",
     ):
         assert words in shown
