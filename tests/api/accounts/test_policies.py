@@ -129,3 +129,12 @@ def test_what_cannot_be_assigned_says_why(place: Place) -> None:
     assert assign("user", place.owner.pk, str(limit(make_user()).pk)) == 200
     given = superadmin.patch(f"{POLICIES}{place.owner.policy_id}/", {"is_default": True}, format="json")
     assert given.json()["is_default"] is True
+
+
+def test_browser_limit_below_one_is_refused() -> None:
+    client = api_client(make_user(role=Role.SUPERADMIN))
+    for value in (0, -1):
+        answer = client.post("/api/v1/policies/", {"name": "shut", "max_browsers": value}, format="json")
+        assert (answer.status_code, list(answer.json()["fields"])) == (400, ["max_browsers"])
+    made = client.post("/api/v1/policies/", {"name": "two", "max_browsers": 2}, format="json").json()
+    assert made["max_browsers"] == 2

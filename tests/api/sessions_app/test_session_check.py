@@ -8,12 +8,14 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
-from accounts.models import DEFAULT_LIMITS
+from accounts.core.roles import Role
+from accounts.models import DEFAULT_LIMITS, User
 from agents.core.states import AgentState
-from agents.models import Agent
+from agents.models import Agent, GroupGrant, ResourceGroup
 from sessions_app.models import ComputeSession
 from tests.bad_input import UNREADABLE
-from tests.factories import api_client
+from tests.db.scheduler.forecast.test_expected_starts import has_image
+from tests.factories import api_client, make_user
 from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_limits import limit
 from tests.factories_sessions import GIB, Place, make_place
@@ -21,6 +23,7 @@ from tests.factories_sessions import GIB, Place, make_place
 pytestmark = pytest.mark.django_db
 SESSIONS, CHECK = "/api/v1/sessions/", "/api/v1/sessions/check/"
 MOST_QUERIES = 20
+ALL = {"cpu": 8, "mem": "1g"}  # of the agent
 
 
 @pytest.fixture
@@ -188,3 +191,37 @@ def test_it_takes_a_fixed_number_of_queries(place: Place, api: APIClient, tmp_pa
 
     assert len(counts) == 1
     assert counts.pop() <= MOST_QUERIES
+
+
+def test_check_answers_start_range_free_capacity_and_other_groups(place: Place) -> None:
+    other = make_place()
+    has_image(other.agent, place)
+    place.run(resources={"cpu": 6, "mem": "1g"}, timeout_s=600)
+    api = api_client(place.owner)
+    body = api.post(CHECK, place.request(resources=ALL)).json()
+    assert body["other_groups"] == [other.group.name]
+    assert body["best_room"]["cpu"] == 2000
+    assert 590 <= body["expected_start"]["latest_s"] <= 600
+
+    other.run(resources=ALL)
+    assert api.post(CHECK, place.request(resources=ALL)).json()["other_groups"] == []
+    other.place(resources=ALL)
+    Agent.objects.filter(pk=place.agent.pk).update(state=AgentState.DRAINING.value)
+    body = api.post(CHECK, place.request(resources=ALL)).json()
+    assert (body["reason"], body["expected_start"]) == ("no_agents", None)
+
+
+def test_check_names_other_groups_to_users_who_may_use_them(place: Place) -> None:
+    other = make_place()
+    has_image(other.agent, place)
+    ResourceGroup.objects.filter(pk=other.group.pk).update(is_public=False)
+    place.run(resources={"cpu": 6, "mem": "1g"})
+
+    def named_to(user: User) -> list[str]:
+        answer = api_client(user).post(CHECK, place.request(resources=ALL))
+        return answer.json()["other_groups"]
+
+    admin = make_user(role=Role.SUPERADMIN, member_of=place.project)
+    assert (named_to(place.owner), named_to(admin)) == ([], [other.group.name])
+    GroupGrant.objects.create(group=other.group, project=place.project)
+    assert named_to(place.owner) == [other.group.name]

@@ -10,6 +10,7 @@ from rest_framework.test import APIClient
 from common import clock
 from sessions_app.models import ComputeSession
 from tests.factories import api_client, make_user
+from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place
 
 pytestmark = pytest.mark.django_db
@@ -170,3 +171,17 @@ def test_history_tells_each_change_oldest_first(place: Place, api: APIClient) ->
     assert set(lines[0]) == {"from_status", "to_status", "reason", "message", "actor", "happened_at"}
     assert (lines[0]["actor"], lines[1]["actor"]) == (place.owner.email, "system")
     assert lines[0]["happened_at"] <= clock.now().isoformat()
+
+
+def test_refusal_names_allow_lists_and_limits_at_their_fields(place: Place) -> None:
+    limit(place.project, max_sessions=0, allowed_images=[])
+    limit(place.owner, allowed_images=["python"])
+    body = api_client(place.owner).post("/api/v1/sessions/", place.request(), format="json")
+    refusal = body.json()
+    assert (body.status_code, refusal["code"]) == (422, "limit_exceeded")
+    assert [(each["level"], each["entries"]) for each in refusal["allow_lists"]] == [
+        ("project", []), ("user", ["python"]),
+    ]  # fmt: skip
+    assert [each["limit"] for each in refusal["limits"]] == ["sessions"]
+    assert refusal["fields"]["image"] == [each["message"] for each in refusal["allow_lists"]]
+    assert "may use no image. Superadmins change the policy" in refusal["message"]

@@ -373,16 +373,3 @@ def test_the_page_shows_whom_it_concerns_and_saves_when_it_is_said_again(people:
     assert "checked" in browser.get(address).content.decode()
     wrong = browser.post(address, {"mail": "not one", "group": ""})
     assert (wrong.status_code, "no mail domain" in wrong.content.decode()) == (422, True)
-
-
-def test_rest_reads_previews_and_sets(people: People) -> None:
-    program = factories.api_client(people.domain_admin)
-    address = f"/api/v1/projects/{people.project.pk}/rules/"
-    body = {"rules": [{"kind": "all"}]}
-    assert program.post(f"{address}impact/", body, format="json").json()["joining_count"] == 3
-    assert program.put(address, body, format="json").json()["rules"] == [{"kind": "all", "value": ""}]
-    assert program.get(address).json()["rules"] == [{"kind": "all", "value": ""}]
-    listed = program.get(f"/api/v1/projects/{people.project.pk}/members/").json()["results"]
-    assert {row["email"]: row["is_by_rule"] for row in listed}[people.outsider.email] is True
-    wrong = program.put(address, {"rules": [{"kind": "mail", "value": "not one"}]}, format="json")
-    assert (wrong.status_code, "rules" in wrong.json()["fields"]) == (400, True)

@@ -10,10 +10,8 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from accounts.core.roles import Role
 from accounts.models import User
-from agents.core.states import AgentState
-from agents.models import Agent, AgentImage, GroupGrant, ResourceGroup
+from agents.models import Agent, AgentImage, ResourceGroup
 from agents.reservations.service import reserve_agents
 from common import clock
 from common.actors import SYSTEM
@@ -25,7 +23,7 @@ from sessions_app.core.states import Reason, Status
 from sessions_app.lifecycle import transitions
 from sessions_app.models import ComputeSession
 from sessions_app.presentation.session import short_reason
-from tests.factories import actor_for, api_client, make_user
+from tests.factories import actor_for, api_client
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place
 
@@ -174,40 +172,6 @@ def test_room_that_another_session_takes_in_the_same_tick_is_not_told_twice(plac
     found = expected_start(place.enqueue(resources=ALL))
     assert found is not None
     assert 590 <= (found.latest_s or 0) <= 600
-
-
-def test_a_check_tells_the_range_the_room_and_other_groups(place: Place) -> None:
-    other = make_place()
-    has_image(other.agent, place)
-    place.run(resources={"cpu": 6, "mem": "1g"}, timeout_s=600)
-    api = api_client(place.owner)
-    body = api.post("/api/v1/sessions/check/", place.request(resources=ALL)).json()
-    assert body["other_groups"] == [other.group.name]
-    assert body["best_room"]["cpu"] == 2000
-    assert 590 <= body["expected_start"]["latest_s"] <= 600
-
-    other.run(resources=ALL)
-    assert api.post("/api/v1/sessions/check/", place.request(resources=ALL)).json()["other_groups"] == []
-    other.place(resources=ALL)
-    Agent.objects.filter(pk=place.agent.pk).update(state=AgentState.DRAINING.value)
-    body = api.post("/api/v1/sessions/check/", place.request(resources=ALL)).json()
-    assert (body["reason"], body["expected_start"]) == ("no_agents", None)
-
-
-def test_other_groups_are_named_to_whoever_may_use_them(place: Place) -> None:
-    other = make_place()
-    has_image(other.agent, place)
-    ResourceGroup.objects.filter(pk=other.group.pk).update(is_public=False)
-    place.run(resources={"cpu": 6, "mem": "1g"})
-
-    def named_to(user: User) -> list[str]:
-        answer = api_client(user).post("/api/v1/sessions/check/", place.request(resources=ALL))
-        return answer.json()["other_groups"]
-
-    admin = make_user(role=Role.SUPERADMIN, member_of=place.project)
-    assert (named_to(place.owner), named_to(admin)) == ([], [other.group.name])
-    GroupGrant.objects.create(group=other.group, project=place.project)
-    assert named_to(place.owner) == [other.group.name]
 
 
 def test_one_that_finds_its_machine_reserved_is_told_when_it_may_be_used(place: Place) -> None:

@@ -17,7 +17,7 @@ from sessions_app.admission.forecast import forecast_session
 from sessions_app.admission.service import enqueue_session
 from sessions_app.core.request import parse_request
 from sessions_app.core.states import Status
-from tests.factories import actor_for, api_client
+from tests.factories import actor_for
 from tests.factories_folders import make_storage_host
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place
@@ -80,20 +80,6 @@ def test_an_image_has_to_be_allowed_at_each_level_and_what_runs_goes_on(
     update_policy(actor=SYSTEM, policy_id=policy.pk, limits={"allowed_registries": ["local"]})
     update_policy(actor=SYSTEM, policy_id=policy.pk, limits={"allowed_images": ["berth/*"]})
     enqueue_session(actor=program, request=request)
-
-
-def test_a_refusal_names_lists_beside_limits_at_their_fields(place: Place) -> None:
-    limit(place.project, max_sessions=0, allowed_images=[])
-    limit(place.owner, allowed_images=["python"])
-    body = api_client(place.owner).post("/api/v1/sessions/", place.request(), format="json")
-    refusal = body.json()
-    assert (body.status_code, refusal["code"]) == (422, "limit_exceeded")
-    assert [(each["level"], each["entries"]) for each in refusal["allow_lists"]] == [
-        ("project", []), ("user", ["python"]),
-    ]  # fmt: skip
-    assert [each["limit"] for each in refusal["limits"]] == ["sessions"]
-    assert refusal["fields"]["image"] == [each["message"] for each in refusal["allow_lists"]]
-    assert "may use no image. Superadmins change the policy" in refusal["message"]
 
 
 def test_lists_are_checked_kept_tidy_and_audited(place: Place) -> None:

@@ -26,7 +26,7 @@ from sessions_app.session_templates.presets import (
 from sessions_app.session_templates.quick_start import quick_slots, quick_start_session
 from sessions_app.session_templates.templates import change_template, create_template, delete_template
 from sessions_app.web.forms import LauncherForm
-from tests.factories import actor_for, api_client, make_project, make_user
+from tests.factories import actor_for, make_project, make_user
 from tests.factories_folders import make_storage_host
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place
@@ -184,46 +184,6 @@ def test_a_name_stands_once_in_a_place_for_the_database_too(place: Place) -> Non
     keep(sharing="project", place=place.project.name)
     with pytest.raises(IntegrityError), transaction.atomic():
         ResourcePreset.objects.create(name="bad", sharing="project", slots={})
-
-
-def test_rest_makes_lists_changes_and_deletes_them(place: Place) -> None:
-    api = api_client(admin_of(place))
-    body = {
-        "name": "half",
-        "place": place.project.name,
-        "resources": {"cpu": 0.5, "mem": "512m", "cuda": 0.5},
-    }
-    made = api.post("/api/v1/presets/", body, format="json").json()
-    assert made["resources"] == {"cpu": 500, "mem": 512 * 2**20, "cuda": 500}
-    assert (made["sharing"], made["project"], made["shm_bytes"]) == ("project", place.project.name, None)
-    owner = api_client(place.owner)
-    assert [each["name"] for each in owner.get("/api/v1/presets/").json()["results"]] == ["half"]
-    address = f"/api/v1/presets/{made['id']}/"
-    assert owner.patch(address, {"name": "mine"}, format="json").status_code == 403
-    changed = api.patch(address, {"name": "one", "resources": SIZE}, format="json").json()
-    assert (changed["name"], changed["shm_bytes"]) == ("one", 256 * 2**20)
-    assert api.patch(address, {"resources": {"cpu": 1}}, format="json").status_code == 400
-    assert api.delete(address).status_code == 204
-    assert owner.get(address).status_code == 404
-
-
-def test_who_changed_one_is_told_to_those_who_may_change_it(place: Place) -> None:
-    root = make_user(role=Role.SUPERADMIN)
-    admin = admin_of(place)
-    create_preset(actor=actor_for(root), name="all", sharing="everybody", resources=SIZE)
-    create_preset(
-        actor=actor_for(admin), name="here", sharing="project", place=place.project.name, resources=SIZE
-    )
-    address = "/api/v1/presets/"
-
-    def changed_by(user: User) -> dict[str, str]:
-        listed = api_client(user).get(address).json()["results"]
-        assert [api_client(user).get(f"{address}{each['id']}/").json() for each in listed] == listed
-        return {each["name"]: each["changed_by"] for each in listed}
-
-    assert changed_by(place.owner) == {"all": "", "here": ""}
-    assert changed_by(admin) == {"all": "", "here": admin.email}
-    assert changed_by(root) == {"all": root.email, "here": admin.email}
 
 
 def cards(page: str) -> list[str]:

@@ -24,7 +24,7 @@ from sessions_app.session_templates.templates import (
     visible_templates,
 )
 from sessions_app.web.templates import TemplateForm
-from tests.factories import actor_for, api_client, make_domain, make_project, make_user
+from tests.factories import actor_for, make_domain, make_project, make_user
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place
 
@@ -296,32 +296,3 @@ def test_from_the_launcher_without_scripts(place: Place, browser_of: Callable[[U
         assert refused.status_code == 422
     assert browser.get("/sessions/new/", {"template": "x"}).status_code == 200
     assert browser.get("/sessions/new/", {"template": 10**9}).status_code == 200
-
-
-def test_the_same_over_rest(place: Place, browser_of: Callable[[User], Client]) -> None:
-    api, address = browser_of(place.owner), "/api/v1/session-templates/"
-    told = {"name": "usual", "body": place.request(environment={"KEY": "x"})}
-    made = api.post(address, told, content_type="application/json").json()
-    assert (made["sharing"], made["left_out"], made["project"]) == ("own", ["KEY"], None)
-    own = f"{address}{made['id']}/"
-    assert api.patch(own, {"name": "other"}, content_type="application/json").json()["name"] == "other"
-    assert [each["name"] for each in api.get(address).json()["results"]] == ["other"]
-    started = api.post(f"{own}start/", {"name": "mine"}, content_type="application/json")
-    assert (started.status_code, started.json()["name"]) == (201, "mine")
-    assert api.delete(own).status_code == 204
-
-
-def test_who_changed_it_is_told_to_those_who_may_change_it(place: Place) -> None:
-    root = make_user(role=Role.SUPERADMIN)
-    keep(place, root, "everybody")
-    keep(place)
-    address = "/api/v1/session-templates/"
-
-    def changed_by(user: User) -> set[tuple[str, str]]:
-        listed = api_client(user).get(address).json()["results"]
-        alone = [api_client(user).get(f"{address}{each['id']}/").json() for each in listed]
-        assert alone == listed
-        return {(each["sharing"], each["changed_by"]) for each in listed}
-
-    assert changed_by(place.owner) == {("everybody", ""), ("own", place.owner.email)}
-    assert changed_by(root) == {("everybody", root.email)}
