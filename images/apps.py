@@ -1,10 +1,11 @@
 from django.apps import AppConfig
+from django.utils.translation import gettext_noop
+
+from common.pages.navigation import MenuItem, Section, register
 
 
 class ImagesConfig(AppConfig):
     name = "images"
 
     def ready(self) -> None:
-        from images.web import menu
-
-        menu.register()
+        register(MenuItem(gettext_noop("Images"), "images", "box", Section.WORKLOAD, order=30))

@@ -1,14 +1,19 @@
 """Reads of images. `visible_images` is the only list source, `access_image` the only single fetch."""
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from django.db.models import Q
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
+from accounts.core.allow_lists import AllowList, ScopeAllowList, refusing_lists
+from accounts.core.limits import Scope
 from common.actors import Actor
 from common.errors import NotFound
+from common.i18n import paragraph
 from common.values.text import quoted
-from images.core.references import parse_reference
+from images.core.references import parse_reference, place_of
 from images.models import ContainerImage, ImageQuerySet
 
 BUILT = "berth/"
@@ -34,12 +39,12 @@ def access_image(actor: Actor, reference_or_id: str | int) -> ContainerImage:
     if image is None and ":" not in wanted.rpartition("/")[2] and "@" not in wanted:
         image = newest_image(actor, wanted)
     if image is None:
-        raise refused_image(wanted)
+        raise image_not_found(wanted)
     return image
 
 
-def refused_image(wanted: str) -> NotFound:
-    """Return the refusal of an image that the actor cannot use."""
+def image_not_found(wanted: str) -> NotFound:
+    """Return the error for an image that the actor cannot use."""
     sentence = _("There is no image {name} to start from.").format(name=quoted(wanted, 80))
     hint = _("GET /api/v1/images/ lists those that are.")
     return NotFound(sentence, hint=hint, fields={"image": [sentence]})
@@ -76,3 +81,28 @@ def full_reference(reference: str) -> str:
         return str(parse_reference(reference))
     except ValueError:
         return ""
+
+
+def allow_list_values(image: ContainerImage) -> Mapping[AllowList, str]:
+    """Return the values to check against each allow-list for a session of `image`."""
+    return {AllowList.REGISTRIES: place_of(image.reference), AllowList.IMAGES: image.reference}
+
+
+def image_refusals(
+    scopes: Iterable[Scope], images: Iterable[ContainerImage]
+) -> dict[str, Sequence[ScopeAllowList]]:
+    """Return {reference: allow-lists of policies that refuse the image}; omits allowed images. No query."""
+    limited = [scope for scope in scopes if scope.allowed]
+    found = {image.reference: refusing_lists(limited, allow_list_values(image)) for image in images}
+    return {reference: lists for reference, lists in found.items() if lists}
+
+
+def refusal_summaries(scopes: Iterable[Scope], images: Iterable[ContainerImage]) -> dict[str, str]:
+    """Return {reference: first reason, and the number of further ones} for refused images."""
+    return {reference: _summary(lists) for reference, lists in image_refusals(scopes, images).items()}
+
+
+def _summary(lists: Sequence[ScopeAllowList]) -> str:
+    first, *others = lists
+    more = ngettext("And {count} more.", "And {count} more.", len(others)).format(count=len(others))
+    return paragraph((first.reason, more)) if others else first.reason

@@ -1,6 +1,9 @@
 from typing import Any
 
 from django.apps import AppConfig
+from django.utils.translation import gettext_noop
+
+from common.pages.navigation import MenuItem, Section, register
 
 
 class SchedulerConfig(AppConfig):
@@ -10,7 +13,6 @@ class SchedulerConfig(AppConfig):
         """Subscribe ticks to the events after which a session may be placed."""
         from agents.events import CapacityChanged
         from common.messaging.events import subscribe
-        from scheduler.web import menu
         from sessions_app.events import (
             CapacityReleased,
             SessionEnqueued,
@@ -26,7 +28,7 @@ class SchedulerConfig(AppConfig):
             SessionReprioritized,
         ):
             subscribe(event_type, tick_its_group)
-        menu.register()
+        register(MenuItem(gettext_noop("Queue"), "queue", "hourglass", Section.METRICS, order=50))
 
 
 def tick_its_group(event: Any) -> None:

@@ -19,8 +19,8 @@ from vfolders import lifecycle, services
 from vfolders.core.states import FolderState
 from vfolders.models import VFolder
 
-MOST_TRIES = 100
-LONGEST_STEM = 48
+MAX_TRIES = 100
+MAX_STEM_LENGTH = 48
 KEPT = StoredMessage(gettext_noop("Stays with the closed account."))
 DELETED = StoredMessage(gettext_noop("Is deleted."))
 NAME, LABEL = "folders", gettext_noop("folder “{name}”")
@@ -98,7 +98,7 @@ def _save_under_free_name(folder: VFolder, before: User | None) -> str:
     """Save the folder under the first free name; the unique constraint decides which names are
     taken. Raises Conflict if all are.
     """
-    for name in _names(folder.name, before):
+    for name in _candidate_names(folder.name, before):
         try:
             with transaction.atomic():
                 folder.name = name
@@ -110,8 +110,8 @@ def _save_under_free_name(folder: VFolder, before: User | None) -> str:
     raise Conflict(_("There is no free name for the folder “{name}”.").format(name=folder.name))
 
 
-def _names(name: str, before: User | None) -> Iterator[str]:
+def _candidate_names(name: str, before: User | None) -> Iterator[str]:
     yield name
-    stem = f"{name[:LONGEST_STEM]}-{before.pk if before else 0}"
+    stem = f"{name[:MAX_STEM_LENGTH]}-{before.pk if before else 0}"
     yield stem
-    yield from (f"{stem}-{number}" for number in range(2, MOST_TRIES))
+    yield from (f"{stem}-{number}" for number in range(2, MAX_TRIES))

@@ -12,7 +12,7 @@ class FolderDeletionGuard(Protocol):
         deleted.
 
         Runs in the transaction of the deletion, after the folder's row was locked FOR UPDATE. Code
-        that is about to use a folder calls `services.hold_folders` first, so that use and deletion
+        that is about to use a folder calls `services.lock_folders` first, so that use and deletion
         exclude each other.
         """
 
@@ -20,6 +20,6 @@ class FolderDeletionGuard(Protocol):
 folder_deletion_guards: Ports[FolderDeletionGuard] = Ports("vfolders.folder_deletion_guards")
 
 
-def objection_to_deletion(folder_id: UUID) -> str:
+def deletion_objection(folder_id: UUID) -> str:
     """Return the first objection of the deletion guards, or ""."""
     return next((reason for guard in folder_deletion_guards.get() if (reason := guard(folder_id))), "")

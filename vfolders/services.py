@@ -23,7 +23,7 @@ from vfolders.core.paths import UnsafePath, parse_folder_name
 from vfolders.core.permissions import Action
 from vfolders.core.states import FolderState
 from vfolders.models import StorageHost, VFolder
-from vfolders.ports import objection_to_deletion
+from vfolders.ports import deletion_objection
 from vfolders.selectors import (
     access_folder,
     access_storage_host,
@@ -54,25 +54,25 @@ def create_folder(*, actor: Actor, name: str, project: str = "", host: str = "")
     NotFound, PermissionDenied, LimitExceeded, Conflict (the name is taken), StorageUnavailable.
     """
     found_project = access_usable_project(actor, project) if project else None
-    asking = scope_ids(actor, found_project).keys()
-    found_host = access_storage_host(host) if host else usual_storage_host(read_scopes(asking))
+    actor_scopes = scope_ids(actor, found_project).keys()
+    found_host = access_storage_host(host) if host else usual_storage_host(read_scopes(actor_scopes))
     folder = _new_folder(actor, _checked_name(name), found_project, found_host)
-    whose = ScopeIds(domain=folder.domain_id, project=folder.project_id, user=folder.owner_id).keys()
+    owner_scopes = ScopeIds(domain=folder.domain_id, project=folder.project_id, user=folder.owner_id).keys()
 
-    def demand(asked: Mapping[str, int]) -> None:
-        scopes = read_scopes({*whose, *asking})
-        theirs = [scope for scope in scopes if (scope.level, scope.id) in whose]
-        full = refused_limits(theirs, asked) + overused_limits(theirs, Limit.FOLDER_BYTES)
+    def check_folder_limits(requested: Mapping[str, int]) -> None:
+        scopes = read_scopes({*owner_scopes, *actor_scopes})
+        of_owner = [scope for scope in scopes if (scope.level, scope.id) in owner_scopes]
+        full = refused_limits(of_owner, requested) + overused_limits(of_owner, Limit.FOLDER_BYTES)
         check_limits(full, lists=host_refusals(scopes, found_host))
 
     def write() -> None:
-        demand({Limit.FOLDERS.value: 1})
+        check_folder_limits({Limit.FOLDERS.value: 1})
         folder.save(force_insert=True)
-        demand({})
+        check_folder_limits({})
         audit_log.record(actor=actor, action="vfolders.create_folder", target=folder)
         lifecycle.push_folder_change(folder)
 
-    demand({Limit.FOLDERS.value: 1})
+    check_folder_limits({Limit.FOLDERS.value: 1})
     # The directory first: if the row fails, only an empty directory with a random name is left.
     storage_of(folder).create_folder(folder.pk)
     try:
@@ -96,7 +96,7 @@ def delete_folder(*, actor: Actor, folder_id: UUID) -> None:
         precede_admissions()
         # FOR UPDATE excludes transactions that lock the folder for a mount.
         VFolder.objects.select_for_update().get(pk=folder_id)
-        if objection := objection_to_deletion(folder_id):
+        if objection := deletion_objection(folder_id):
             sentence = _("The folder “{folder}” is in use. {why}")
             raise Conflict(sentence.format(folder=folder.name, why=objection), code="folder_in_use")
         lifecycle.transition(folder_id, to=FolderState.DELETING, actor=actor)
@@ -104,7 +104,7 @@ def delete_folder(*, actor: Actor, folder_id: UUID) -> None:
         enqueue_on_commit(TaskName.PURGE_FOLDERS)
 
 
-def hold_folders(folder_ids: Iterable[UUID]) -> None:
+def lock_folders(folder_ids: Iterable[UUID]) -> None:
     """Lock these folders against deletion until the caller's transaction ends. Raises Conflict if
     one is gone.
 
@@ -116,8 +116,8 @@ def hold_folders(folder_ids: Iterable[UUID]) -> None:
     rows = VFolder.objects.filter(pk__in=wanted, state=FolderState.READY.value).order_by("pk")
     # Shared, so that many sessions mount one folder side by side. Measurements of its size do not
     # wait; deletion and hand-over lock FOR UPDATE.
-    held = {folder.pk for folder in lock_rows(rows, RowLock.KEY_SHARE)}
-    if wanted - held:
+    locked = {folder.pk for folder in lock_rows(rows, RowLock.KEY_SHARE)}
+    if wanted - locked:
         raise Conflict(
             _("A folder was deleted just now."), hint=_("Choose the folders again."), code="folder_gone"
         )

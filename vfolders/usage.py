@@ -24,13 +24,13 @@ from vfolders import lifecycle
 from vfolders.core.states import FolderState
 from vfolders.models import VFolder
 from vfolders.selectors import storage_of
-from vfolders.storage.base import IN_BACKGROUND, Effort, Usage
+from vfolders.storage.base import BACKGROUND, Effort, Usage
 
 log = structlog.get_logger(__name__)
 
-SOON = timedelta(minutes=2)
-LATEST = timedelta(hours=1)
-PART_OF_TIME = 20  # a folder that takes a minute to measure is measured at most every 20 minutes
+SHORTEST_INTERVAL = timedelta(minutes=2)
+LONGEST_INTERVAL = timedelta(hours=1)
+MIN_INTERVAL_FACTOR = 20  # a folder that takes a minute to measure is measured at most every 20 minutes
 ROUND_S = 1200.0
 STEP_BYTES = 16 * 2**20
 
@@ -59,11 +59,11 @@ def measure_due_folders(host_id: int) -> int:
         if folder is None:
             break
         try:
-            measure(folder, IN_BACKGROUND)
+            measure(folder, BACKGROUND)
             done += 1
         except Exception as error:
             log.warning("folder.measure_failed", folder_id=str(folder.pk), error=str(error), exc_info=error)
-            VFolder.objects.filter(pk=folder.pk).update(measure_at=clock.now() + LATEST)
+            VFolder.objects.filter(pk=folder.pk).update(measure_at=clock.now() + LONGEST_INTERVAL)
     return done
 
 
@@ -75,11 +75,11 @@ def measure(folder: VFolder, effort: Effort) -> Usage:
     """Measure the folder, store the result and return it. Raises StorageUnavailable."""
     began, began_s = clock.now(), time.monotonic()
     usage = storage_of(folder).measure(folder.pk, effort)
-    keep_measure(folder, usage, at=began, took_s=time.monotonic() - began_s)
+    store_measurement(folder, usage, at=began, took_s=time.monotonic() - began_s)
     return usage
 
 
-def keep_measure(folder: VFolder, usage: Usage, *, at: datetime, took_s: float) -> None:
+def store_measurement(folder: VFolder, usage: Usage, *, at: datetime, took_s: float) -> None:
     """Store a measurement. An incomplete one never reduces a size, so that making a folder hard to
     measure does not hide its content.
     """
@@ -87,22 +87,24 @@ def keep_measure(folder: VFolder, usage: Usage, *, at: datetime, took_s: float) 
     size = Value(usage.size_bytes) if usage.is_complete else Greatest(F("size_bytes"), usage.size_bytes)
     rows.update(size_bytes=size, measured_at=at, is_size_whole=usage.is_complete)
     # A concurrent writer has scheduled another measurement, which stays.
-    rows.filter(measure_at=folder.measure_at).update(measure_at=at + _pause(folder, usage, at, took_s))
+    rows.filter(measure_at=folder.measure_at).update(
+        measure_at=at + _measurement_interval(folder, usage, at, took_s)
+    )
     if folder.size_bytes != usage.size_bytes or folder.measured_at is None:
         lifecycle.push_folder_change(folder)
 
 
-def limits_above(folder: VFolder) -> tuple[LimitState, ...]:
+def exceeded_limits(folder: VFolder) -> tuple[LimitState, ...]:
     """Return the exceeded byte limits of the folder's owner or project, and its domain. One query."""
     return overused_limits(read_scopes(scopes_of_folders([folder])), Limit.FOLDER_BYTES)
 
 
-class Metered:
+class MeteredUpload:
     """Upload stream that counts its bytes for the folder a step ahead of the data, so that an
     announced size alone takes no space from others.
 
     Refuses at once if `expected` exceeds a limit now. Iterating raises LimitExceeded. The caller
-    calls `settle` after the write, or `give_back` if it failed.
+    calls `settle` after the write, or `release` if it failed.
     """
 
     def __init__(self, folder: VFolder, chunks: Iterable[bytes], *, expected: int, replaced: int) -> None:
@@ -112,7 +114,7 @@ class Metered:
 
     def __iter__(self) -> Iterator[bytes]:
         if self._expected > STEP_BYTES:
-            demand_bytes(self._folder, self._expected - self._replaced)
+            check_bytes_fit(self._folder, self._expected - self._replaced)
         self._reserve_for(min(self._expected, STEP_BYTES))
         written = 0
         for chunk in self._chunks:
@@ -147,11 +149,11 @@ def reserve(folder: VFolder, amount: int) -> None:
     Raises LimitExceeded. Other writers of its scopes wait until the transaction ends.
     """
     add_bytes(folder, amount)
-    check_limits(_before(state, amount) for state in limits_above(folder))
+    check_limits(_before(state, amount) for state in exceeded_limits(folder))
 
 
 @transaction.atomic
-def demand_bytes(folder: VFolder, amount: int) -> None:
+def check_bytes_fit(folder: VFolder, amount: int) -> None:
     """Check that `amount` bytes fit now, without counting them. Raises LimitExceeded."""
     if amount > 0:
         reserve(folder, amount)
@@ -161,7 +163,7 @@ def demand_bytes(folder: VFolder, amount: int) -> None:
 def add_bytes(folder: VFolder, amount: int) -> None:
     """Add bytes that the portal wrote or removed to the stored size; measure again soon."""
     size = Greatest(F("size_bytes") + amount, 0)
-    soon = clock.now() + SOON
+    soon = clock.now() + SHORTEST_INTERVAL
     VFolder.objects.filter(pk=folder.pk).update(size_bytes=size, measure_at=Least(F("measure_at"), soon))
 
 
@@ -180,10 +182,14 @@ def _before(state: LimitState, amount: int) -> LimitState:
     return replace(state, used=used, left=max(0, state.value - used), asked=0 if is_above else amount)
 
 
-def _pause(folder: VFolder, usage: Usage, at: datetime, took_s: float) -> timedelta:
+def _measurement_interval(folder: VFolder, usage: Usage, at: datetime, took_s: float) -> timedelta:
     """Return the time until the next measurement: short after a change, else twice the previous
     interval.
     """
     is_still = folder.measured_at is not None and folder.size_bytes == usage.size_bytes
-    usual = max(SOON, 2 * (at - folder.measured_at)) if is_still and folder.measured_at else SOON
-    return max(min(usual, LATEST), timedelta(seconds=PART_OF_TIME * took_s))
+    usual = (
+        max(SHORTEST_INTERVAL, 2 * (at - folder.measured_at))
+        if is_still and folder.measured_at
+        else SHORTEST_INTERVAL
+    )
+    return max(min(usual, LONGEST_INTERVAL), timedelta(seconds=MIN_INTERVAL_FACTOR * took_s))

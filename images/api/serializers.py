@@ -6,8 +6,8 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from common.values.resources import MEM, MILLI
-from images.allowed import objections
 from images.models import ContainerImage
+from images.selectors import image_refusals
 
 
 class ImageAppOut(serializers.Serializer[Any]):
@@ -41,8 +41,8 @@ class ImageOut(serializers.ModelSerializer[ContainerImage]):
         return not self.get_objections(image)
 
     def get_objections(self, image: ContainerImage) -> list[str]:
-        hit = objections(self.context.get("scopes", ()), [image]).get(image.reference, ())
-        return [each.refusal for each in hit]
+        lists = image_refusals(self.context.get("scopes", ()), [image]).get(image.reference, ())
+        return [each.refusal for each in lists]
 
     @extend_schema_field({"type": "object", "additionalProperties": {"type": "number"}})
     def get_minimum(self, image: ContainerImage) -> dict[str, float]:

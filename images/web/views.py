@@ -20,9 +20,8 @@ from common.pages.htmx import is_fragment, render_page_or_fragment
 from common.pages.tables import Choices, Column, Filter, Listing, Table, define_table
 from common.rest.actor import actor_of
 from common.values.resources import format_slots
-from images.allowed import objection_words
 from images.ports import image_holder_counts
-from images.selectors import visible_images
+from images.selectors import refusal_summaries, visible_images
 
 TABLE = define_table(
     Table(
@@ -67,7 +66,7 @@ def image_list(request: HttpRequest) -> HttpResponse:
         registries, architectures = zip(*pairs, strict=True) if pairs else ((), ())
         listing.choices = {"registry": _choices(registries), "architecture": _choices(architectures)}
     page = listing.page(images, lambda rows: rows)
-    objections = objection_words(read_scopes(scope_ids(actor, _project(request)).keys()), page)
+    refusals = refusal_summaries(read_scopes(scope_ids(actor, _project(request)).keys()), page)
     counts = image_holder_counts.get()(actor, [image.reference for image in page]) if is_admin else {}
     context = {
         "listing": listing,
@@ -78,7 +77,7 @@ def image_list(request: HttpRequest) -> HttpResponse:
                 "image": image,
                 "apps": ", ".join(app.title for app in image.app_hints) or _("Terminal"),
                 "minimum": format_slots(image.min_slots) if image.min_slots else "",
-                "objection": objections.get(image.reference, ""),
+                "objection": refusals.get(image.reference, ""),
                 "machine_count": counts.get(image.reference, 0),
             }
             for image in page

@@ -19,9 +19,8 @@ from common.pages.htmx import render_page_or_fragment
 from common.pages.toasts import offer_undo
 from common.rest.actor import actor_of
 from common.values.resources import format_slots
-from images.allowed import objection_words
 from images.models import ContainerImage
-from images.selectors import visible_images
+from images.selectors import refusal_summaries, visible_images
 from portal.web.api_reference import operation_groups
 from portal.web.overview import overview_facts
 from portal.web.style_samples import sample_context, sample_log, sample_metrics
@@ -74,7 +73,7 @@ def quick_starts(
     no folder can be mounted.
     """
     images = list(images)
-    found = objection_words(scopes, images)
+    found = refusal_summaries(scopes, images)
     return [
         {
             "image": image,

@@ -1,10 +1,14 @@
-"""Queue page: sessions that wait in the resource groups that the viewer may use."""
+"""Queue page: sessions that wait in the resource groups that the viewer may use, and their expected
+starts.
+"""
 
 from typing import Any
+from uuid import UUID
 
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 
@@ -19,8 +23,10 @@ from common.db.pagination import ROWS_PER_PAGE
 from common.pages.htmx import render_page_or_fragment
 from common.rest.actor import actor_of
 from common.values.resources import format_slot_list
+from scheduler.forecast.service import start_ranges_in
 from sessions_app.limits.group_limits import NOTHING_ALLOCATED, active_limits, allocations_by_group
 from sessions_app.queue.listing import queue_places, queued_sessions, queues
+from sessions_app.selectors import visible_sessions
 
 
 @require_GET
@@ -56,6 +62,32 @@ def queue_page(request: HttpRequest) -> HttpResponse:
             "limits": _limits_in_force(group, actor.user_id),
         }
     return render_page_or_fragment(request, "scheduler/queue.html", "scheduler/_queue.html", context)
+
+
+@require_GET
+@login_required
+def expected_starts(request: HttpRequest) -> HttpResponse:
+    """Return the sentences for the sessions in ?session= (repeated) that wait and that the viewer
+    may see, "" if unknown; others are skipped. Two queries, and those of start_ranges_in for each
+    group.
+    """
+    ids = [found for each in request.GET.getlist("session")[:ROWS_PER_PAGE] if (found := _parse_id(each))]
+    waiting = visible_sessions(actor_of(request)).waiting().filter(pk__in=ids, held_for="", stops_at=None)
+    by_group: dict[int, list[UUID]] = {}
+    for pk, group_id in waiting.order_by().values_list("pk", "resource_group_id"):
+        by_group.setdefault(group_id, []).append(pk)
+    words: dict[UUID, str] = {}
+    for group in ResourceGroup.objects.filter(pk__in=by_group):
+        ranges = start_ranges_in(group, by_group[group.pk])
+        words |= {pk: ranges[pk].words if pk in ranges else "" for pk in by_group[group.pk]}
+    return render(request, "scheduler/_starts.html", {"words": words})
+
+
+def _parse_id(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
 
 
 def _tab(group: ResourceGroup, is_active: bool, counts: Any) -> dict[str, Any]:

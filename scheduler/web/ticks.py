@@ -1,9 +1,10 @@
-"""Pages of the scheduler of a resource group: recent ticks, and one explained. For superadmins and
-monitors.
+"""Pages about decisions of the scheduler: recent ticks of a resource group, and one explained, for
+superadmins and monitors; past reasons to wait of a session.
 """
 
 from collections.abc import Mapping
 from typing import Any
+from uuid import UUID
 
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
@@ -16,12 +17,15 @@ from accounts.web.page_access import require_global_overseer
 from agents.selectors import access_group, access_visible_group, visible_resource_groups
 from common import clock
 from common.pages.htmx import is_fragment, render_page_or_fragment
+from common.rest.actor import actor_of
 from common.values.durations import format_duration
-from scheduler.history.replay import replay
+from scheduler.history.replay import past_wait, pending_periods, replay
 from scheduler.history.selectors import MAX_SHOWN, explain, preemptions_in, tick_record, tick_records
 from scheduler.history.wait_times import WaitTimes, read_wait_times
 from scheduler.models import KeptTick
+from sessions_app.core.queue_options import check_start_at, instant_of
 from sessions_app.queue.listing import OWN_LIMITS, PUBLIC_REASONS
+from sessions_app.selectors import Action, access_session
 
 TICKS_PER_PAGE = 20
 MOST_EXACT_S = 10  # longer times are shown in whole seconds
@@ -68,6 +72,24 @@ def tick_page(request: HttpRequest, group_id: int, tick_id: int) -> HttpResponse
         "seen": seen,
     }
     return render(request, "scheduler/tick.html", context)
+
+
+@require_GET
+@login_required
+def why_it_waited(request: HttpRequest, session_id: UUID) -> HttpResponse:
+    """Show the reasons; ?at= an instant, in ?time_zone= if it names none, shows the last tick
+    before it, replayed.
+    """
+    session = access_session(actor_of(request), session_id, Action.VIEW)
+    stays = pending_periods(session)
+    context: dict[str, Any] = {"session": session, "stays": stays[::-1], "typed": request.GET.get("at", "")}
+    try:
+        at = check_start_at(instant_of(request.GET.get("at", ""), request.GET.get("time_zone", "")))
+    except ValueError as error:
+        return render(request, "scheduler/why.html", {**context, "problem": str(error)}, status=422)
+    if at is not None:
+        context |= {"at": at, "wait": past_wait(session, at, stays)}
+    return render(request, "scheduler/why.html", context)
 
 
 def took_words(tick: KeptTick) -> dict[str, str]:

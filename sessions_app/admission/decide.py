@@ -13,7 +13,7 @@ from accounts.limits import check_limits
 from common.errors import BerthError, InvalidInput, LimitExceeded
 from common.i18n import paragraph
 from common.values.resources import ResourceSlots, format_slots
-from images.allowed import lists_asked
+from images.selectors import allow_list_values
 from sessions_app.admission.inputs import AdmissionInputs
 from sessions_app.admission.names import name_is_used
 from sessions_app.core.request import clash_sentence, clashing_path
@@ -144,7 +144,7 @@ def _check_limits(inputs: AdmissionInputs) -> None:
             *inputs.folder_limits,
         ),
         selectors.budget_refusals(inputs.budgets),
-        allow_lists.refusing_lists(scopes, lists_asked(inputs.image)),
+        allow_lists.refusing_lists(scopes, allow_list_values(inputs.image)),
     )
 
 

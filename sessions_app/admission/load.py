@@ -36,7 +36,7 @@ from common.db.row_locks import RowLock, lock_by_id, lock_rows
 from common.errors import BerthError, NotAuthenticated, NotFound
 from common.token_scopes import FOR_SESSIONS
 from images.models import ContainerImage, Registry
-from images.selectors import access_image, image_named, refused_image, visible_images
+from images.selectors import access_image, image_named, image_not_found, visible_images
 from sessions_app.admission.inputs import AdmissionInputs, ResolvedMount
 from sessions_app.callbacks.delivery import check_callback
 from sessions_app.core.container_spec import HOME
@@ -49,7 +49,7 @@ from sessions_app.queue.dependencies import Dependency, lock_awaited, resolve_de
 from sessions_app.selectors import own_sessions
 from vfolders.models import VFolder
 from vfolders.selectors import access_mountable_folder, mountable_candidates
-from vfolders.services import hold_folders
+from vfolders.services import lock_folders
 
 Mounts = Sequence[ResolvedMount]
 PolicyId = int | None
@@ -218,11 +218,11 @@ def _lock_image(actor: Actor, reference: str) -> ContainerImage:
         found = access_image(actor, reference)
         image = next(iter(lock_rows(visible.filter(pk=found.pk), RowLock.SHARE)), None)
     if image is None:  # disabled since it was found
-        raise refused_image(reference)
+        raise image_not_found(reference)
     if image.registry_id is not None:
         [registry] = lock_by_id(Registry, [image.registry_id], RowLock.SHARE)
         if not registry.is_enabled:
-            raise refused_image(reference)
+            raise image_not_found(reference)
     return image
 
 
@@ -265,7 +265,7 @@ def _lock_mounts(actor: Actor, mounts: Mounts) -> Mounts:
 
     Raises what `_resolve_mounts` raises, and Conflict if a folder was deleted.
     """
-    hold_folders(mount.folder.pk for mount in mounts)
+    lock_folders(mount.folder.pk for mount in mounts)
     by_id = [FolderRequest(str(mount.folder.pk), mount.path, mount.is_readonly) for mount in mounts]
     return _resolve_mounts(actor, by_id)
 

@@ -25,7 +25,7 @@ from agents.models import ResourceGroup
 from agents.selectors import access_resource_group
 from common.actors import Actor
 from common.values.resources import ResourceSlots
-from images.allowed import lists_asked
+from images.selectors import allow_list_values
 from sessions_app.core.request import SessionRequest
 from sessions_app.limits.group_rules import check_session_type
 from sessions_app.models import ComputeSession
@@ -50,7 +50,7 @@ def check_retry_allowed(session: ComputeSession) -> None:
     check_limits(
         (*too_much, *refused_limits(scopes, {Limit.PRIORITY.value: session.priority}), *full),
         selectors.budget_refusals(selectors.budget_states(budget_owners(keys))),
-        allow_lists.refusing_lists(scopes, lists_asked(session.image)),
+        allow_lists.refusing_lists(scopes, allow_list_values(session.image)),
     )
 
 

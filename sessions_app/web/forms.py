@@ -16,9 +16,8 @@ from common.actors import Actor
 from common.errors import BerthError, LimitExceeded
 from common.pages.form_fields import UncheckedField
 from common.values.resources import CPU, MEM, ResourceSlots
-from images.allowed import objection_words
 from images.models import ContainerImage
-from images.selectors import visible_images
+from images.selectors import refusal_summaries, visible_images
 from sessions_app.core.queue_options import instant_of
 from sessions_app.core.request import BATCH_FIELDS, SessionRequest
 from sessions_app.core.sizes import BY_KEY, CUSTOM, SIZES, Size, size_like, size_of_preset
@@ -49,7 +48,7 @@ class LauncherForm(LauncherFields):
         self.images = list(visible_images(actor))
         self._projects = list(usable_projects(actor))
         self.scopes = read_scopes(scope_ids(actor, self.chosen_project).keys())
-        self.image_objections = objection_words(self.scopes, self.images)
+        self.image_objections = refusal_summaries(self.scopes, self.images)
         usable = with_agent_counts(usable_resource_groups(actor, self.chosen_project))
         self.groups = list(usable.order_by("-is_default", "name"))
         self.mountable = list(own_folders(actor))

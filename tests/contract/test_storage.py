@@ -17,8 +17,8 @@ from vfolders.core.paths import ROOT
 from vfolders.storage import measuring
 from vfolders.storage.backends.local import LocalStorage
 from vfolders.storage.base import (
-    IN_BACKGROUND,
-    WHILE_SOMEBODY_WAITS,
+    BACKGROUND,
+    INTERACTIVE,
     Effort,
     EntryExists,
     EntryKind,
@@ -224,7 +224,7 @@ def test_counting_stops_when_its_effort_is_used_up_and_says_so(
 def test_too_much_to_keep_in_memory_is_not_counted_to_the_end(
     storage: StorageBackend, inside: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(measuring, "_MOST_KEPT", 10)
+    monkeypatch.setattr(measuring, "_MAX_REMEMBERED", 10)
     for number in range(20):
         (inside / f"{number}").mkdir()
     assert not storage.measure(FOLDER).is_complete
@@ -233,7 +233,7 @@ def test_too_much_to_keep_in_memory_is_not_counted_to_the_end(
 def test_a_tree_too_deep_for_its_anchors_hides_nothing_beside_it(
     storage: StorageBackend, inside: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(measuring, "_MOST_ANCHORS", 1)
+    monkeypatch.setattr(measuring, "_MAX_ANCHORS", 1)
     (inside / "/".join(["deep"] * 150)).mkdir(parents=True)
     (inside / "seen").write_bytes(b"x" * 10)
     assert storage.measure(FOLDER) == Usage(size_bytes=10, file_count=1, is_complete=False)
@@ -244,11 +244,11 @@ def test_counting_in_the_background_leaves_most_of_the_core_to_others(
 ) -> None:
     rests: list[float] = []
     monkeypatch.setattr("vfolders.storage.measuring.time.sleep", rests.append)
-    monkeypatch.setattr(measuring, "_TURN_S", 0.0)
+    monkeypatch.setattr(measuring, "_THROTTLE_INTERVAL_S", 0.0)
     (inside / "file").touch()
-    storage.measure(FOLDER, WHILE_SOMEBODY_WAITS)
+    storage.measure(FOLDER, INTERACTIVE)
     assert rests == []
-    storage.measure(FOLDER, IN_BACKGROUND)
+    storage.measure(FOLDER, BACKGROUND)
     assert len(rests) > 1
     assert all(rest > 0 for rest in rests)
 

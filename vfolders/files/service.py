@@ -29,7 +29,7 @@ from vfolders.core.permissions import Action
 from vfolders.models import VFolder
 from vfolders.selectors import access_folder, storage_of
 from vfolders.storage.base import (
-    WHILE_SOMEBODY_WAITS,
+    INTERACTIVE,
     Entry,
     EntryKind,
     EntryMissing,
@@ -73,7 +73,7 @@ def write_file(
     components = _on_disk(folder, _parse(parse_path, path), new=check_new_name)
     replaced = _size_of_file(folder, components)
 
-    metered = usage.Metered(folder, chunks, expected=expected_bytes, replaced=replaced)
+    metered = usage.MeteredUpload(folder, chunks, expected=expected_bytes, replaced=replaced)
     try:
         entry = storage_of(folder).write_file(folder.pk, components, metered)
     except BaseException:
@@ -118,7 +118,7 @@ def delete_entry(*, actor: Actor, folder_id: UUID, path: str) -> None:
 
 def measure_folder(*, actor: Actor, folder_id: UUID) -> Usage:
     """Measure the folder now; return its bytes and files."""
-    return usage.measure(access_folder(actor, folder_id, Action.VIEW), WHILE_SOMEBODY_WAITS)
+    return usage.measure(access_folder(actor, folder_id, Action.VIEW), INTERACTIVE)
 
 
 def _size_of_file(folder: VFolder, path: EntryPath) -> int:

@@ -59,13 +59,13 @@ class Usage:
 class Effort:
     """Limits of a measurement: entries, seconds, and share of one processor core."""
 
-    most_entries: int
-    most_s: float
+    max_entries: int
+    max_s: float
     share: float
 
 
-WHILE_SOMEBODY_WAITS = Effort(most_entries=1_000_000, most_s=20.0, share=1.0)
-IN_BACKGROUND = Effort(most_entries=200_000_000, most_s=900.0, share=0.25)
+INTERACTIVE = Effort(max_entries=1_000_000, max_s=20.0, share=1.0)
+BACKGROUND = Effort(max_entries=200_000_000, max_s=900.0, share=0.25)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ class StorageBackend(ABC):
         """
 
     @abstractmethod
-    def measure(self, folder_id: UUID, effort: Effort = WHILE_SOMEBODY_WAITS) -> Usage:
+    def measure(self, folder_id: UUID, effort: Effort = INTERACTIVE) -> Usage:
         """Return the apparent size of all regular files at any depth.
         A hard-linked file counts once; links are not followed.
         """

@@ -77,7 +77,7 @@ def descend(top: int, path: EntryPath) -> Iterator[int]:
 
 
 @contextmanager
-def descend_making(top: int, path: EntryPath, owner: Owner) -> Iterator[int]:
+def descend_creating(top: int, path: EntryPath, owner: Owner) -> Iterator[int]:
     """Yield a descriptor of the directory `path` below the open directory `top`, creating missing
     directories.
     """

@@ -18,11 +18,11 @@ from vfolders.storage import descriptors
 from vfolders.storage.base import Effort, Usage
 
 _LEVELS_BELOW_AN_ANCHOR = 64
-_MOST_ANCHORS = 200
+_MAX_ANCHORS = 200
 # limit on directories to visit plus files with several links, which are kept in memory
-_MOST_KEPT = 2_000_000
-_TURN_S = 0.02
-MOST_BYTES = 2**53 - 1  # more than any host has; the database can add up a thousand of these
+_MAX_REMEMBERED = 2_000_000
+_THROTTLE_INTERVAL_S = 0.02
+MAX_BYTES = 2**53 - 1  # more than any host has; the database can add up a thousand of these
 _INLINE_BYTES = 64 * 2**10  # files up to this size may be stored in the inode and use no block
 _BLOCK_BYTES = 512  # unit of `st_blocks` on every filesystem
 
@@ -47,8 +47,8 @@ class _Walk:
         self.size_bytes = self.file_count = 0
         self.is_complete = True
         self._effort, self._entries = effort, 0
-        self._ends_at = time.monotonic() + effort.most_s
-        self._turn_began_at = time.monotonic()
+        self._ends_at = time.monotonic() + effort.max_s
+        self._working_since = time.monotonic()
         self._linked: set[tuple[int, int]] = set()
         self._anchors: list[_Anchor] = []
         self._pending: list[tuple[_Anchor, EntryPath]] = []
@@ -58,12 +58,12 @@ class _Walk:
         self._anchors.append(self._root)
         self._pending.append((self._root, ROOT))
         try:
-            while self._pending and self._may_go_on():
+            while self._pending and self._has_budget():
                 anchor, path = self._anchored(*self._pending.pop())
                 self._count(anchor, path)
-                self._let_go(anchor)
+                self._release(anchor)
             self.is_complete &= not self._pending
-            self._rest()
+            self._throttle()
         finally:
             for anchor in self._anchors:
                 os.close(anchor.descriptor)
@@ -84,7 +84,7 @@ class _Walk:
             elif stat.S_ISREG(status.st_mode):
                 self._add(status)
             self._entries += 1
-            if not self._may_go_on():
+            if not self._has_budget():
                 self.is_complete = False
                 return
 
@@ -94,23 +94,23 @@ class _Walk:
             if node in self._linked:
                 return
             self._linked.add(node)
-        self.size_bytes = min(MOST_BYTES, self.size_bytes + _held_bytes(status))
+        self.size_bytes = min(MAX_BYTES, self.size_bytes + _stored_bytes(status))
         self.file_count += 1
 
-    def _may_go_on(self) -> bool:
+    def _has_budget(self) -> bool:
         """True unless the effort is used up."""
         now = time.monotonic()
-        if now > self._turn_began_at + _TURN_S:
-            self._rest()
+        if now > self._working_since + _THROTTLE_INTERVAL_S:
+            self._throttle()
         kept = len(self._pending) + len(self._linked)
-        return self._entries < self._effort.most_entries and now < self._ends_at and kept < _MOST_KEPT
+        return self._entries < self._effort.max_entries and now < self._ends_at and kept < _MAX_REMEMBERED
 
-    def _rest(self) -> None:
+    def _throttle(self) -> None:
         """Sleep so that, since the last sleep, the process used only its share of a core."""
         if self._effort.share < 1:
-            took_s = time.monotonic() - self._turn_began_at
+            took_s = time.monotonic() - self._working_since
             time.sleep(took_s * (1 - self._effort.share) / self._effort.share)
-        self._turn_began_at = time.monotonic()
+        self._working_since = time.monotonic()
 
     def _anchored(self, anchor: _Anchor, path: EntryPath) -> tuple[_Anchor, EntryPath]:
         """Return the anchor and relative path of the same directory; a directory far below its
@@ -118,28 +118,28 @@ class _Walk:
         """
         if len(path) < _LEVELS_BELOW_AN_ANCHOR:
             return anchor, path
-        if len(self._anchors) == _MOST_ANCHORS:
-            return anchor, _NOWHERE
+        if len(self._anchors) == _MAX_ANCHORS:
+            return anchor, _UNREACHABLE
         try:
             with descriptors.descend(anchor.descriptor, path) as found:
                 deeper = _Anchor(os.dup(found))
         except OSError:
-            return anchor, _NOWHERE
+            return anchor, _UNREACHABLE
         self._anchors.append(deeper)
-        self._let_go(anchor)
+        self._release(anchor)
         return deeper, ROOT
 
-    def _let_go(self, anchor: _Anchor) -> None:
+    def _release(self, anchor: _Anchor) -> None:
         anchor.waiting -= 1
         if not anchor.waiting:
             self._anchors.remove(anchor)
             os.close(anchor.descriptor)
 
 
-_NOWHERE: EntryPath = ("",)  # cannot be entered
+_UNREACHABLE: EntryPath = ("",)  # cannot be entered
 
 
-def _held_bytes(status: os.stat_result) -> int:
+def _stored_bytes(status: os.stat_result) -> int:
     if status.st_size <= _INLINE_BYTES:
         return status.st_size
     return min(status.st_size, status.st_blocks * _BLOCK_BYTES)

@@ -71,7 +71,7 @@ def folder_page(request: HttpRequest, folder_id: UUID) -> HttpResponse:
     context = {
         "folder": folder,
         "size": size_words(folder),
-        "above": [] if is_fragment(request) else _above(folder),
+        "above": [] if is_fragment(request) else _exceeded_limit_messages(folder),
         "title": display_name(path[-1]) if path else folder.name,
         "session_path": "/".join(("/home/work", folder.name, *map(display_name, path))),
         "crumbs": crumbs(folder_id, folder.name, path),
@@ -211,12 +211,12 @@ def _entry_path_of(request: HttpRequest) -> EntryPath:
         raise InvalidInput(str(error), fields={"path": [str(error)]}) from error
 
 
-def _above(folder: VFolder) -> list[str]:
+def _exceeded_limit_messages(folder: VFolder) -> list[str]:
     """Return a sentence with advice for each exceeded byte limit of the folder."""
     what = _(
         "Delete files, or ask an administrator. Until then nothing is uploaded, and no session mounts it for writing."
     )
-    return [f"{state.refusal} {what}" for state in usage.limits_above(folder)]
+    return [f"{state.refusal} {what}" for state in usage.exceeded_limits(folder)]
 
 
 def _put_url(folder_id: UUID, path: EntryPath) -> str:

@@ -221,7 +221,7 @@ def test_a_deleted_folder_is_hidden_at_once_then_purged(people: People) -> None:
     with pytest.raises(StorageUnavailable):
         mount_source(folder)
     with pytest.raises(Conflict):
-        services.hold_folders([folder.pk])
+        services.lock_folders([folder.pk])
     make_folder(people.member, name="data")
     assert services.purge_folders() == 1
     assert services.purge_folders() == 0
@@ -289,7 +289,7 @@ def test_holding_a_folder_and_deleting_it_cannot_cross(people: People) -> None:
     thread = threading.Thread(target=delete)
     with folder_deletion_guards.replaced(guard):
         with transaction.atomic():
-            services.hold_folders([folder.pk])
+            services.lock_folders([folder.pk])
             thread.start()
             started.wait(5)
             is_used.set()

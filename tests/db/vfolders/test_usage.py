@@ -219,29 +219,29 @@ def test_a_folder_that_goes_or_changes_hands_takes_its_bytes_along(
 
 def test_a_count_that_was_cut_short_never_makes_a_size_smaller(owner: User, folder: VFolder) -> None:
     upload(folder, owner, "a", 5 * KIB)
-    usage.keep_measure(fresh(folder), Usage(KIB, 1, is_complete=False), at=clock.now(), took_s=1)
+    usage.store_measurement(fresh(folder), Usage(KIB, 1, is_complete=False), at=clock.now(), took_s=1)
     assert (fresh(folder).size_bytes, fresh(folder).is_size_whole) == (5 * KIB, False)
-    usage.keep_measure(fresh(folder), Usage(KIB, 1, is_complete=True), at=clock.now(), took_s=1)
+    usage.store_measurement(fresh(folder), Usage(KIB, 1, is_complete=True), at=clock.now(), took_s=1)
     assert (fresh(folder).size_bytes, fresh(folder).is_size_whole) == (KIB, True)
 
 
 def test_still_folders_are_counted_ever_less_often_and_slow_ones_seldom(folder: VFolder) -> None:
     at, pauses = clock.now(), []
     for took_s in (0, 0, 0, 0, 0, 0, 600):
-        usage.keep_measure(fresh(folder), Usage(0, 0, is_complete=True), at=at, took_s=took_s)
+        usage.store_measurement(fresh(folder), Usage(0, 0, is_complete=True), at=at, took_s=took_s)
         pauses.append(round((fresh(folder).measure_at - at).total_seconds() / 60))
         at = fresh(folder).measure_at
     assert pauses == [2, 4, 8, 16, 32, 60, 200]
-    usage.keep_measure(fresh(folder), Usage(1, 1, is_complete=True), at=at, took_s=0)
-    assert fresh(folder).measure_at - at == usage.SOON
+    usage.store_measurement(fresh(folder), Usage(1, 1, is_complete=True), at=at, took_s=0)
+    assert fresh(folder).measure_at - at == usage.SHORTEST_INTERVAL
 
 
 def test_whoever_writes_while_it_is_counted_has_it_counted_again_soon(owner: User, folder: VFolder) -> None:
     VFolder.objects.filter(pk=folder.pk).update(measure_at=clock.now() + timedelta(hours=1))
     before = fresh(folder)
     upload(folder, owner, "a", KIB)
-    usage.keep_measure(before, Usage(0, 0, is_complete=True), at=clock.now(), took_s=0)
-    assert fresh(folder).measure_at <= clock.now() + usage.SOON
+    usage.store_measurement(before, Usage(0, 0, is_complete=True), at=clock.now(), took_s=0)
+    assert fresh(folder).measure_at <= clock.now() + usage.SHORTEST_INTERVAL
 
 
 def test_a_host_that_is_away_does_not_stop_the_round(owner: User, folder: VFolder) -> None:
@@ -265,7 +265,7 @@ def test_limits_above_are_named_at_the_folder(owner: User, project: Project, fol
     upload(folder, owner, "a", 2 * KIB)
     limit(owner, max_folder_bytes=KIB)
     limit(project.domain, max_folder_bytes=3 * KIB)
-    (state,) = usage.limits_above(folder)
+    (state,) = usage.exceeded_limits(folder)
     assert (state.level, state.limit, state.over) == ("user", Limit.FOLDER_BYTES, KIB)
 
 
@@ -300,14 +300,14 @@ def test_a_count_between_the_check_and_the_row_is_seen_by_the_row(
     place = make_place()
     folder = make_folder(place.owner, name="own")
     limit(place.owner, max_folder_bytes=KIB)
-    lock = load.hold_folders
+    lock = load.lock_folders
 
     def count_and_lock(folder_ids: Iterable[UUID]) -> None:
         written_by_a_session(folder, "big", 3 * KIB)
         measure_due_folders()
         lock(folder_ids)
 
-    monkeypatch.setattr(load, "hold_folders", count_and_lock)
+    monkeypatch.setattr(load, "lock_folders", count_and_lock)
     with pytest.raises(LimitExceeded, match="2 KiB more than its limit"):
         place.enqueue(mounts=[{"folder": "own"}])
 

@@ -21,7 +21,7 @@ from common.errors import BerthError, InvalidInput, PermissionDenied
 from vfolders.core.paths import ROOT, EntryPath, display_name
 from vfolders.storage import descriptors, measuring
 from vfolders.storage.base import (
-    WHILE_SOMEBODY_WAITS,
+    INTERACTIVE,
     Effort,
     Entry,
     EntryBusy,
@@ -93,7 +93,7 @@ class LocalStorage(StorageBackend):
         with (
             self._opened(folder_id) as folder,
             _translated(path),
-            descriptors.descend_making(folder, path[:-1], self._owner) as parent,
+            descriptors.descend_creating(folder, path[:-1], self._owner) as parent,
         ):
             return self._replace_file(parent, path[-1], chunks)
 
@@ -101,7 +101,7 @@ class LocalStorage(StorageBackend):
         with (
             self._opened(folder_id) as folder,
             _translated(path),
-            descriptors.descend_making(folder, path[:-1], self._owner) as parent,
+            descriptors.descend_creating(folder, path[:-1], self._owner) as parent,
         ):
             descriptors.make_directory(parent, path[-1], self._owner)
 
@@ -109,7 +109,7 @@ class LocalStorage(StorageBackend):
         with self._opened_parent(folder_id, path) as parent:
             descriptors.remove(parent, path[-1])
 
-    def measure(self, folder_id: UUID, effort: Effort = WHILE_SOMEBODY_WAITS) -> Usage:
+    def measure(self, folder_id: UUID, effort: Effort = INTERACTIVE) -> Usage:
         with self._opened(folder_id) as folder, _translated(ROOT):
             return measuring.measure(folder, effort)
 

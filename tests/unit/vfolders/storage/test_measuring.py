@@ -10,7 +10,7 @@ from vfolders.core.paths import EntryPath
 from vfolders.storage import descriptors, measuring
 from vfolders.storage.base import Effort, Usage
 
-EFFORT = Effort(most_entries=1000, most_s=60, share=1)
+EFFORT = Effort(max_entries=1000, max_s=60, share=1)
 
 
 def count(folder: Path) -> Usage:
