@@ -3,12 +3,15 @@
 A plan is committed only if the epoch is still the one of its snapshot.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from django.db.models import F
 
 from agents.models import ResourceGroup
+from scheduler.engine import Accumulation
 from scheduler.models import SchedulerState
 
 
@@ -41,3 +44,30 @@ def _create(group_ids: Collection[int]) -> None:
     """Create the rows that are missing."""
     rows = [SchedulerState(group_id=group_id) for group_id in sorted(group_ids)]
     SchedulerState.objects.bulk_create(rows, ignore_conflicts=True)
+
+
+def accumulations_to_json(gathered: Iterable[Accumulation]) -> list[dict[str, Any]]:
+    """Return the value of the column `SchedulerState.gathered`."""
+    return [
+        {
+            "session": str(each.session_id),
+            "agents": list(each.agent_ids),
+            "since": each.since.isoformat(),
+            "until": each.until.isoformat(),
+        }
+        for each in gathered
+    ]
+
+
+def accumulations_from_json(stored: Iterable[dict[str, Any]]) -> dict[UUID, Accumulation]:
+    """Parse the column `SchedulerState.gathered`, as {session_id: Accumulation}."""
+    found = [
+        Accumulation(
+            UUID(each["session"]),
+            tuple(each["agents"]),
+            datetime.fromisoformat(each["since"]),
+            datetime.fromisoformat(each["until"]),
+        )
+        for each in stored
+    ]
+    return {each.session_id: each for each in found}

@@ -22,8 +22,7 @@ from scheduler.commit.cpu_pinning import CoreLoads, CoreUse
 from scheduler.commit.pending_reasons import write_pending_reasons
 from scheduler.engine import KernelPlacement, Placement, Plan, column_of
 from scheduler.engine.accelerators import DeviceAssignment, NoSuchDevices
-from scheduler.run_state import advance
-from scheduler.snapshot.gathering import accumulations_to_json
+from scheduler.run_state import accumulations_to_json, advance
 from sessions_app.core.queue_options import Hold
 from sessions_app.core.states import Reason, Status
 from sessions_app.lifecycle import transitions
@@ -232,7 +231,7 @@ def _assign_devices(kernels: Sequence[KernelPlacement]) -> list[DeviceAssignment
 
 
 def _allocate(
-    kernels: Sequence[KernelPlacement], cpusets: Sequence[str], dealt: Sequence[DeviceAssignment]
+    kernels: Sequence[KernelPlacement], cpusets: Sequence[str], assignments: Sequence[DeviceAssignment]
 ) -> None:
     """Write the agents and allocations of these kernels, with cores and devices. 2 queries."""
     held = [
@@ -244,7 +243,7 @@ def _allocate(
             "cpuset": cpuset if name == CPU else "",
             "devices": devices.get(name, ()),
         }
-        for kernel, cpuset, devices in zip(kernels, cpusets, dealt, strict=True)
+        for kernel, cpuset, devices in zip(kernels, cpusets, assignments, strict=True)
         for name, amount in kernel.slots.items()
     ]
     placed: dict[str, Any] = {

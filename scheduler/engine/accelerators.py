@@ -125,10 +125,10 @@ class SharedDevices:
 class SharedDevice:
     """Shared device and its free rest at present."""
 
-    __slots__ = ("ordinal", "rest")
+    __slots__ = ("agent_number", "rest")
 
-    def __init__(self, ordinal: int) -> None:
-        self.ordinal, self.rest = ordinal, 0
+    def __init__(self, agent_number: int) -> None:
+        self.agent_number, self.rest = agent_number, 0
 
 
 class SharedDeviceIndex:
@@ -141,11 +141,11 @@ class SharedDeviceIndex:
         self.by_rest: dict[int, list[SharedDevice]] = {}  # by rest at the time
         self.devices: dict[tuple[int, int], SharedDevice] = {}  # by agent number and device id
 
-    def record(self, left: int, ordinal: int, device_id: int) -> None:
+    def record(self, left: int, agent_number: int, device_id: int) -> None:
         """Record the free rest of a device; MILLI if it is no longer shared."""
-        device = self.devices.get((ordinal, device_id))
+        device = self.devices.get((agent_number, device_id))
         if device is None:
-            device = self.devices[ordinal, device_id] = SharedDevice(ordinal)
+            device = self.devices[agent_number, device_id] = SharedDevice(agent_number)
         device.rest = left
         if 0 < left < MILLI:
             if left not in self.by_rest:
@@ -177,9 +177,9 @@ class SharedDeviceSearch:
                 continue
             for index in range(start, len(devices)):
                 device = devices[index]
-                if device.rest == left and (free[device.ordinal] | guards) - joins & guards == guards:
+                if device.rest == left and (free[device.agent_number] | guards) - joins & guards == guards:
                     looked_at[left] = index
-                    yield device.ordinal
+                    yield device.agent_number
             looked_at[left] = len(devices)
 
 

@@ -15,7 +15,7 @@ from scheduler.engine.capacity.capacity_hold import Until
 from scheduler.engine.capacity.reservation_windows import ReservationWindows
 from scheduler.engine.capacity.tracker import CapacityTracker
 from scheduler.engine.columns import Columns
-from scheduler.engine.index.request_shape import RequestClass
+from scheduler.engine.index.request_class import RequestClass
 from scheduler.engine.index.resource_vector import FIELD_MASK, Layout, spread_count
 from scheduler.engine.plan import Deferral, Excess, Explanation, FreeDevices, ReservedAgents
 from scheduler.engine.policy.quota_tracker import QuotaTracker
@@ -41,7 +41,7 @@ class Explainer:
 
     def __init__(
         self,
-        machines: CapacityTracker,
+        tracker: CapacityTracker,
         layout: Layout,
         allowances: QuotaTracker,
         making_room: Mapping[UUID, datetime],
@@ -54,15 +54,15 @@ class Explainer:
         """
         self._preempting = making_room
         self._allowances = allowances
-        self._machines = machines
+        self._tracker = tracker
         self._layout = layout
         self._rooms: dict[tuple[HostCriteria, int | None], tuple[FreeCapacity, FreeCapacity]] = {}
         self._device_rooms: dict[HostCriteria, dict[str, list[int]]] = {}  # by slot
         self._by_class: dict[RequestClass, Explanation] = {}
-        # Explanations of shapes that depend on the end time, by the number of windows that begin
+        # Explanations of request classes that depend on the end time, by the number of windows that begin
         # before it.
         self._by_windows: dict[int, dict[RequestClass, Explanation]] = {}
-        self._windows = ReservationWindows(machines, layout)
+        self._windows = ReservationWindows(tracker, layout)
         self._waiting = waiting
         # positions of deferred sessions by priority, filled on demand
         self._positions: dict[int, list[int]] = {}
@@ -70,13 +70,13 @@ class Explainer:
         self._exceeding: dict[tuple[Explanation, str], Explanation] = {}
         self._without_end_known: dict[tuple[Explanation, bool], Explanation] = {}
         self._is_raise_enough = is_raise_enough
-        machines.remove_holds()
+        tracker.remove_holds()
         allowances.remove_reservations()
 
     def deferrals(
-        self, sessions: Sequence[PendingSession], shapes: Sequence[RequestClass]
+        self, sessions: Sequence[PendingSession], request_classes: Sequence[RequestClass]
     ) -> Sequence[Deferral]:
-        """Explain all deferred sessions. Most sessions of a shape share one explanation, which is
+        """Explain all deferred sessions. Most sessions of a request class share one explanation, which is
         reused without a full check.
         """
         guards, usual, leasts = (
@@ -86,57 +86,66 @@ class Explainer:
         )
         told = list[Explanation]()
         tell = told.append
-        for position, (session, shape) in enumerate(zip(sessions, shapes, strict=True), start=1):
-            known = usual.get(shape)
+        for position, (session, request_class) in enumerate(
+            zip(sessions, request_classes, strict=True), start=1
+        ):
+            known = usual.get(request_class)
             least = leasts.get(session.scopes) if known else None
-            if known and least is not None and (least - shape.total) & guards == guards:
+            if known and least is not None and (least - request_class.total) & guards == guards:
                 tell(known)
                 continue
-            why = self._explanation(session, shape, position)
+            why = self._explanation(session, request_class, position)
             tell(why)
-            if why is self._by_class.get(shape) and self._is_usual(why, shape):
-                usual[shape] = why
+            if why is self._by_class.get(request_class) and self._is_usual(why, request_class):
+                usual[request_class] = why
         ids = list(map(attrgetter("id"), sessions))
         return Columns(Deferral, ids, range(1, len(ids) + 1), told)
 
-    def _is_usual(self, why: Explanation, shape: RequestClass) -> bool:
-        """Return True if only quotas can change the explanation among sessions of this shape."""
-        return not (shape.is_bounded or self._preempting or why.reason is ReasonCode.KEPT_FREE)
+    def _is_usual(self, why: Explanation, request_class: RequestClass) -> bool:
+        """Return True if only quotas can change the explanation among sessions of this request class."""
+        return not (request_class.is_bounded or self._preempting or why.reason is ReasonCode.KEPT_FREE)
 
-    def deferral(self, session: PendingSession, shape: RequestClass, position: int) -> Deferral:
+    def deferral(self, session: PendingSession, request_class: RequestClass, position: int) -> Deferral:
         """Return the deferral of a session at `position` among those deferred."""
-        why = self._explanation(session, shape, position)
+        why = self._explanation(session, request_class, position)
         # a third of the time of calling the class
         return tuple.__new__(Deferral, (session.id, position, why))
 
-    def _explanation(self, session: PendingSession, shape: RequestClass, position: int) -> Explanation:
+    def _explanation(
+        self, session: PendingSession, request_class: RequestClass, position: int
+    ) -> Explanation:
         # otherwise the end makes no difference
-        until = self._machines.ends_at(session.max_runtime) if shape.is_bounded else None
+        until = self._tracker.ends_at(session.max_runtime) if request_class.is_bounded else None
         known = self._by_class
         if until is not None:
-            known = self._by_windows.setdefault(self._machines.windows_before(until), {})
-        why = known.get(shape)
+            known = self._by_windows.setdefault(self._tracker.windows_before(until), {})
+        why = known.get(request_class)
         if why is None:
-            why = known[shape] = self._explain(shape, until)
-        if excess := self._allowances.excess(session, shape):
+            why = known[request_class] = self._explain(request_class, until)
+        if excess := self._allowances.excess(session, request_class):
             why = self._exceeding_quota(why, excess)
         elif self._preempting and (ends_at := self._preempting.get(session.id)):
             why = replace(why, reason=ReasonCode.MAKING_ROOM, until=ends_at)
         elif why.reason is ReasonCode.KEPT_FREE:
-            why = self._refine_reserved(why, session, shape, until, position)
+            why = self._refine_reserved(why, session, request_class, until, position)
         return why
 
     def _refine_reserved(
-        self, why: Explanation, session: PendingSession, shape: RequestClass, until: Until, position: int
+        self,
+        why: Explanation,
+        session: PendingSession,
+        request_class: RequestClass,
+        until: Until,
+        position: int,
     ) -> Explanation:
         """Refine `kept_free`: determine which reservation keeps the session off the free capacity."""
         allowances = self._allowances
         ahead = self._count_above(session.priority, position)
-        if ahead and self._is_outranked(session, shape, until):
+        if ahead and self._is_outranked(session, request_class, until):
             return self._outranked_by(why, ahead)
         if not allowances.are_reserved(session.scopes):
             return why
-        is_limit = not allowances.suffice_beside(session, shape, ANY_PRIORITY)
+        is_limit = not allowances.suffice_beside(session, request_class, ANY_PRIORITY)
         return self._with_unknown_end(why, is_limit=is_limit)
 
     def _with_unknown_end(self, why: Explanation, *, is_limit: bool) -> Explanation:
@@ -156,12 +165,12 @@ class Explainer:
             self._exceeding[key] = replace(why, reason=reason, excess=excess)
         return self._exceeding[key]
 
-    def _is_outranked(self, session: PendingSession, shape: RequestClass, until: Until) -> bool:
+    def _is_outranked(self, session: PendingSession, request_class: RequestClass, until: Until) -> bool:
         """Return True if the session lacks capacity only because it is reserved for sessions with a
         higher priority.
         """
-        has_room = self._machines.has_room_beside(shape, until, session.priority)
-        return has_room and self._allowances.suffice_beside(session, shape, session.priority)
+        has_room = self._tracker.has_room_beside(request_class, until, session.priority)
+        return has_room and self._allowances.suffice_beside(session, request_class, session.priority)
 
     def _outranked_by(self, why: Explanation, ahead: int) -> Explanation:
         key = why, ahead
@@ -180,41 +189,43 @@ class Explainer:
         higher = (places for each, places in self._positions.items() if each > priority)
         return sum(bisect_left(places, position) for places in higher)
 
-    def _explain(self, shape: RequestClass, until: Until) -> Explanation:
-        needs = shape.requirements
-        if shape.largest_kernel is None and not shape.is_together:
-            requests = {self._layout.pack_request(slots): slots for slots in needs.kernels}
+    def _explain(self, request_class: RequestClass, until: Until) -> Explanation:
+        requirements = request_class.requirements
+        if request_class.largest_kernel is None and not request_class.is_together:
+            requests = {self._layout.pack_request(slots): slots for slots in requirements.kernels}
         else:
-            requests = {shape.total: needs.total}
-        free, capacity = self._free_and_capacity(shape)
-        reserved = self._windows.blocking(shape, until)
-        reason, room = self._reason(shape, until, requests, free, capacity, reserved)
+            requests = {request_class.total: requirements.total}
+        free, capacity = self._free_and_capacity(request_class)
+        reserved = self._windows.blocking(request_class, until)
+        reason, room = self._reason(request_class, until, requests, free, capacity, reserved)
 
         nearest = {request: self._layout.nearest(request, room.vectors) for request in requests}
         blocked = [request for request, found in nearest.items() if not self._layout.fits(request, found)]
         subject = max(blocked or requests)
         return Explanation(
             reason=reason,
-            architecture=needs.architecture,
-            kernel_count=len(needs.kernels),
-            requested=needs.total,
+            architecture=requirements.architecture,
+            kernel_count=len(requirements.kernels),
+            requested=requirements.total,
             requested_by_kernel=requests[subject],
             best_agent=self._layout.unpack(nearest[subject]),
             group_total=room.total,
-            is_end_known=reason is ReasonCode.KEPT_FREE and self._machines.fits_timed_hold(shape),
+            is_end_known=reason is ReasonCode.KEPT_FREE and self._tracker.fits_timed_hold(request_class),
             reserved=reserved if reason is ReasonCode.RESERVATION else None,
             is_host_gone=reason is ReasonCode.AGENT_UNAVAILABLE and not capacity.vectors,
-            device_model=needs.device_model,
-            devices=self._device_room(shape, nearest[subject]) if reason is ReasonCode.FRAGMENTED else None,
-            gang=needs.gang,
-            agents_with_room=self._agents_with_room(shape, reason),
-            placement_group=needs.placement_group,
-            host_count=self._count_hosts(shape) if reason is ReasonCode.PLACEMENT_RULE else 0,
+            device_model=requirements.device_model,
+            devices=self._device_room(request_class, nearest[subject])
+            if reason is ReasonCode.FRAGMENTED
+            else None,
+            gang=requirements.gang,
+            agents_with_room=self._agents_with_room(request_class, reason),
+            placement_group=requirements.placement_group,
+            host_count=self._count_hosts(request_class) if reason is ReasonCode.PLACEMENT_RULE else 0,
         )
 
     def _reason(
         self,
-        shape: RequestClass,
+        request_class: RequestClass,
         until: Until,
         requests: Iterable[int],
         free: FreeCapacity,
@@ -222,19 +233,24 @@ class Explainer:
         reserved: ReservedAgents | None,
     ) -> tuple[ReasonCode, FreeCapacity]:
         """Return the reason code and the capacity that proves it."""
-        asked, is_named = shape.requirements.total, shape.requirements.required_agent_id is not None
+        asked, is_named = (
+            request_class.requirements.total,
+            request_class.requirements.required_agent_id is not None,
+        )
         nobody = ReasonCode.AGENT_UNAVAILABLE if is_named else ReasonCode.NO_AGENTS, free
-        if not (free.vectors or self._windows.blocks_any(shape, until)):
+        if not (free.vectors or self._windows.blocks_any(request_class, until)):
             return nobody
         if not asked.fits_in(capacity.total):
             return ReasonCode.NEVER_FITS, capacity
         if not all(self._fits_any(request, capacity) for request in requests):
             return ReasonCode.NEVER_FITS, capacity
-        if shape.is_spread and self._spread_count(shape, is_empty=True) < len(shape.order):
+        if request_class.is_spread and self._spread_count(request_class, is_empty=True) < len(
+            request_class.order
+        ):
             return ReasonCode.NEVER_FITS, capacity
-        if self._machines.has_room(shape, until):
+        if self._tracker.has_room(request_class, until):
             return ReasonCode.KEPT_FREE, free
-        if self._is_excluded_by_group(shape, until):
+        if self._is_excluded_by_group(request_class, until):
             return ReasonCode.PLACEMENT_RULE, free
         if reserved is not None:
             return ReasonCode.RESERVATION, free
@@ -245,95 +261,97 @@ class Explainer:
     def _fits_any(self, request: int, room: FreeCapacity) -> bool:
         return any(self._layout.fits(request, vector) for vector in room.vectors)
 
-    def _free_and_capacity(self, shape: RequestClass) -> tuple[FreeCapacity, FreeCapacity]:
+    def _free_and_capacity(self, request_class: RequestClass) -> tuple[FreeCapacity, FreeCapacity]:
         """Return free capacity of the schedulable agents that could host it, and total capacity of
         all of them.
         """
-        needs, largest = shape.requirements, shape.largest_kernel
-        key = needs.host_criteria, largest
+        requirements, largest = request_class.requirements, request_class.largest_kernel
+        key = requirements.host_criteria, largest
         if key not in self._rooms:
-            found = self._machines.free_vectors(needs)
-            for_one = {room & ~FIELD_MASK for room in self._machines.limit_to_one_kernel(found, largest)}
-            sizes = self._machines.sizes(needs, largest)
+            found = self._tracker.free_vectors(requirements)
+            for_one = {room & ~FIELD_MASK for room in self._tracker.limit_to_one_kernel(found, largest)}
+            sizes = self._tracker.sizes(requirements, largest)
             self._rooms[key] = (
                 self._free_capacity(found, for_one),
                 self._free_capacity(sizes.capacities, sizes.largest),
             )
         return self._rooms[key]
 
-    def _device_room(self, shape: RequestClass, best: int) -> FreeDevices | None:
+    def _device_room(self, request_class: RequestClass, best: int) -> FreeDevices | None:
         """Return what is free of the device slot that its only kernel lacks; None if an amount is
         lacking. `best`: free slots of the nearest agent.
         """
-        asked = shape.requirements.total
-        if len(shape.order) > 1 or not asked.fits_in(self._layout.unpack(best)):
+        asked = request_class.requirements.total
+        if len(request_class.order) > 1 or not asked.fits_in(self._layout.unpack(best)):
             return None
-        known = self._rooms_by_device(shape)
-        rooms = [self._devices_beside(shape, name, found) for name, found in known if name in asked]
+        known = self._rooms_by_device(request_class)
+        rooms = [self._devices_beside(request_class, name, found) for name, found in known if name in asked]
         # Prefers a slot of which some is free on agents with capacity for the rest.
         some = (each for each in rooms if 0 < usable_amount(asked, each) < asked[each.slot_name])
         return next(chain(some, rooms), None)
 
-    def _rooms_by_device(self, shape: RequestClass) -> Iterable[tuple[str, list[int]]]:
-        terms = shape.requirements.host_criteria
+    def _rooms_by_device(self, request_class: RequestClass) -> Iterable[tuple[str, list[int]]]:
+        terms = request_class.requirements.host_criteria
         if terms not in self._device_rooms:
             self._device_rooms[terms] = {
                 name: self._layout.outermost(room & ~FIELD_MASK for room in rooms)
-                for name, rooms in self._machines.free_devices(shape.requirements).items()
+                for name, rooms in self._tracker.free_devices(request_class.requirements).items()
             }
         return self._device_rooms[terms].items()
 
-    def _devices_beside(self, shape: RequestClass, name: str, rooms: Iterable[int]) -> FreeDevices:
+    def _devices_beside(self, request_class: RequestClass, name: str, rooms: Iterable[int]) -> FreeDevices:
         """Return what is free of these devices on agents with capacity for the rest of the only
         kernel.
         """
         layout = self._layout
         whole, of_one = layout.shift_of(whole_slot(name)), layout.shift_of(name)
-        rest = shape.total & ~(FIELD_MASK << whole | FIELD_MASK << of_one)
+        rest = request_class.total & ~(FIELD_MASK << whole | FIELD_MASK << of_one)
         found = [room for room in rooms if layout.fits(rest, room)]
         return FreeDevices(
             name, *[max([room >> each & FIELD_MASK for room in found], default=0) for each in (whole, of_one)]
         )
 
-    def _spread_count(self, shape: RequestClass, *, is_empty: bool) -> int:
+    def _spread_count(self, request_class: RequestClass, *, is_empty: bool) -> int:
         """Return how many of its kernels get an agent each."""
-        machines, needs = self._machines, shape.requirements
+        tracker, requirements = self._tracker, request_class.requirements
         if is_empty:
-            return spread_count(shape.requests, machines.largest_kernels(needs), self._layout.fits)
-        rooms = machines.limit_to_one_kernel(machines.free_vectors(needs), None)
-        return spread_count(shape.requests, rooms, self._fits_on)
+            return spread_count(
+                request_class.requests, tracker.largest_kernels(requirements), self._layout.fits
+            )
+        rooms = tracker.limit_to_one_kernel(tracker.free_vectors(requirements), None)
+        return spread_count(request_class.requests, rooms, self._fits_on)
 
     def _fits_on(self, request: int, room: int) -> bool:
         """Return True if the request fits in `room` on its agent, including shared devices."""
-        return self._machines.fits_on(room & FIELD_MASK, request, room)
+        return self._tracker.fits_on(room & FIELD_MASK, request, room)
 
-    def _agents_with_room(self, shape: RequestClass, reason: ReasonCode) -> int:
+    def _agents_with_room(self, request_class: RequestClass, reason: ReasonCode) -> int:
         """Return how many of its kernels get an agent each now (`never_fits`: on empty agents);
         always one short.
         """
-        if not shape.is_spread:
+        if not request_class.is_spread:
             return 0
-        found = self._spread_count(shape, is_empty=reason is ReasonCode.NEVER_FITS)
-        return min(found, len(shape.order) - 1)
+        found = self._spread_count(request_class, is_empty=reason is ReasonCode.NEVER_FITS)
+        return min(found, len(request_class.order) - 1)
 
-    def _is_excluded_by_group(self, shape: RequestClass, until: Until) -> bool:
+    def _is_excluded_by_group(self, request_class: RequestClass, until: Until) -> bool:
         """Return True if only the rule of its placement group prevents a placement."""
-        hosting = self._machines.occupancy
-        if not hosting.has_strict_rule(shape.requirements):
+        hosting = self._tracker.occupancy
+        if not hosting.has_strict_rule(request_class.requirements):
             return False
         with hosting.rules_ignored():
-            return self._machines.has_room(shape, until)
+            return self._tracker.has_room(request_class, until)
 
-    def _count_hosts(self, shape: RequestClass) -> int:
+    def _count_hosts(self, request_class: RequestClass) -> int:
         """Return the number of agents that matter for `placement_rule`: those excluded by it, or
         those that host the group.
         """
-        assert shape.requirements.placement_group is not None
-        key, rule = shape.requirements.placement_group
-        machines, smallest = self._machines, shape.requests[-1]
-        hosts = machines.occupancy.group_hosts(key)
+        assert request_class.requirements.placement_group is not None
+        key, rule = request_class.requirements.placement_group
+        tracker, smallest = self._tracker, request_class.requests[-1]
+        hosts = tracker.occupancy.group_hosts(key)
         if rule.is_spread:
-            return sum(self._fits_on(smallest, machines.free(each)) for each in hosts)
+            return sum(self._fits_on(smallest, tracker.free(each)) for each in hosts)
         return len(hosts)
 
     def _free_capacity(self, vectors: list[int], for_one: Iterable[int]) -> FreeCapacity:

@@ -38,17 +38,17 @@ def plan_while_paused(snapshot: Snapshot, now: datetime) -> Plan:
     )
 
 
-def _why(needs: Requirements) -> Explanation:
+def _why(requirements: Requirements) -> Explanation:
     """Explain the pause. Capacity is left out."""
-    largest = max(needs.kernels, key=lambda slots: tuple(slots.items()))
+    largest = max(requirements.kernels, key=lambda slots: tuple(slots.items()))
     return Explanation(
         reason=ReasonCode.GROUP_PAUSED,
-        architecture=needs.architecture,
-        kernel_count=len(needs.kernels),
-        requested=needs.total,
+        architecture=requirements.architecture,
+        kernel_count=len(requirements.kernels),
+        requested=requirements.total,
         requested_by_kernel=largest,
         best_agent=ResourceSlots(),
         group_total=ResourceSlots(),
-        gang=needs.gang,
-        placement_group=needs.placement_group,
+        gang=requirements.gang,
+        placement_group=requirements.placement_group,
     )

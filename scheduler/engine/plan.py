@@ -71,7 +71,7 @@ class FreeDevices(NamedTuple):
 
 @dataclass(frozen=True)
 class Explanation:
-    """Reason for which sessions with equal needs stay pending, with the numbers that prove it."""
+    """Reason for which sessions with equal requirements stay pending, with the numbers that prove it."""
 
     reason: ReasonCode
     architecture: str

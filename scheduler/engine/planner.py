@@ -6,14 +6,14 @@ from datetime import datetime, timedelta
 from itertools import count
 from uuid import UUID
 
+from scheduler.engine.capacity.accumulation import choose_accumulation, with_earlier_choices
 from scheduler.engine.capacity.backfill import EarliestStart, earliest_start, longest_runtime
 from scheduler.engine.capacity.fractional import capacity_tracker
-from scheduler.engine.capacity.gathering import choose_accumulation, with_earlier_choices
 from scheduler.engine.collector import undisturbed
 from scheduler.engine.columns import Columns, index_by_identity
 from scheduler.engine.explainer import Explainer
 from scheduler.engine.index.agent_index import AgentIndex, UnknownSlot
-from scheduler.engine.index.request_shape import RequestClass
+from scheduler.engine.index.request_class import RequestClass
 from scheduler.engine.paused import plan_while_paused
 from scheduler.engine.plan import BackfillReservation, Eviction, Placement, Plan
 from scheduler.engine.policy.fair_share import TenantShare, TenantShares, charge
@@ -26,7 +26,7 @@ from scheduler.engine.values import ASSUMED_RUNTIME
 from scheduler.engine.what_if import WhatIf, what_if_from
 
 MAX_FAILED_SEARCHES = 8
-"""Maximum of failed searches per pass to reserve capacity for gangs of one shape before reservation
+"""Maximum of failed searches per pass to reserve capacity for gangs of one request class before reservation
 windows: each kernel alone may have the time, though the gang has not.
 """
 
@@ -75,25 +75,25 @@ class Planner:
             self._agents, self._quotas = AgentIndex(snapshot), None
             return self._run_with(self._agents, snapshot, now)
 
-    def _run_with(self, fleet: AgentIndex, snapshot: Snapshot, now: datetime) -> "_Pass":
+    def _run_with(self, agents: AgentIndex, snapshot: Snapshot, now: datetime) -> "_Pass":
         if self._quotas is None or not self._quotas.update(snapshot.quotas):
-            self._quotas = QuotaTracker(snapshot.quotas, fleet.layout)
-        decided = _Pass(snapshot, now, fleet, self._quotas)
+            self._quotas = QuotaTracker(snapshot.quotas, agents.layout)
+        decided = _Pass(snapshot, now, agents, self._quotas)
         decided.run()
         return decided
 
 
 class _Pass:
     def __init__(
-        self, snapshot: Snapshot, now: datetime, fleet: AgentIndex, allowances: QuotaTracker
+        self, snapshot: Snapshot, now: datetime, agents: AgentIndex, allowances: QuotaTracker
     ) -> None:
         self._snapshot = snapshot
         self._now = now
         self._patient_since = now - snapshot.rules.patience
-        self._agents = fleet
-        self._layout = fleet.layout
-        least_memory = fleet.compile_requirements(snapshot.pending)
-        self._tracker = capacity_tracker(fleet, now, snapshot.group_hosts, least_memory)
+        self._agents = agents
+        self._layout = agents.layout
+        least_memory = agents.compile_requirements(snapshot.pending)
+        self._tracker = capacity_tracker(agents, now, snapshot.group_hosts, least_memory)
         self._quotas = allowances
         self._placed: list[PendingSession] = []
         self._agent_ids: list[tuple[int, ...]] = []  # one for each of `_placed`
@@ -101,14 +101,14 @@ class _Pass:
         self._deferred_classes: list[RequestClass] = []  # one for each of `_waiting`
         self._reservations: list[BackfillReservation] = []
         self._accumulations: list[Accumulation] = []
-        self._can_ever_run: dict[RequestClass, bool] = {}  # by shape that exceeded a quota
+        self._can_ever_run: dict[RequestClass, bool] = {}  # by request class that exceeded a quota
         self._heads: list[UUID] = []  # pinned heads with a reservation again
         self._first_reserving: UUID | None = None  # first other session with one
         self._evictions: list[Eviction] = []
         self._preempting: dict[UUID, datetime] = {}  # latest end of the preemptions, by session
         self._nothing_free_in_time_for: set[tuple[RequestClass, timedelta | None]] = set()
         rule = snapshot.rules.preemption
-        self._preemptor = None if rule is None else Preemptor(fleet, self._tracker, rule, now)
+        self._preemptor = None if rule is None else Preemptor(agents, self._tracker, rule, now)
         # Pending preemption claims on each quota: reserved until the turn of the claiming sessions,
         # and theirs as soon as the victims end.
         self._pending_claims: Counter[Account] = Counter()
@@ -120,70 +120,70 @@ class _Pass:
         for session, agent_id in promised:
             self._tracker.claim(agent_id)
             for account in allowances.accounts_for(session.scopes):
-                self._pending_claims[account] += fleet.classes[id(session.requirements)].total
-        self._claims = PreemptionClaims(fleet, self._tracker, now)
+                self._pending_claims[account] += agents.classes[id(session.requirements)].total
+        self._claims = PreemptionClaims(agents, self._tracker, now)
         self._order = QueueOrder(
-            snapshot, now, TenantShares(snapshot, fleet.total), self if promised else None
+            snapshot, now, TenantShares(snapshot, agents.total), self if promised else None
         )
 
     def run(self) -> None:
         """Try every session in order. Takes a few microseconds per session, so lookups are hoisted
         out of the loop.
         """
-        line, machines, guards = self._order, self._tracker, self._layout.guards
-        shapes = self._agents.classes
+        line, tracker, guards = self._order, self._tracker, self._layout.guards
+        request_classes = self._agents.classes
         known_accounts, accounts_of = self._quotas.by_scopes, self._quotas.accounts_for
         add_placed, add_agents = self._placed.append, self._agent_ids.append
         wait, wait_shaped = self._deferred.append, self._deferred_classes.append
-        patient_since, preemptor, knows_until = self._patient_since, self._preemptor, machines.has_timed_hold
+        patient_since, preemptor, knows_until = self._patient_since, self._preemptor, tracker.has_timed_hold
         for session in line:
-            needs, scopes, lasts = session.requirements, session.scopes, session.max_runtime
-            shape = shapes[id(needs)]
-            # Shortcut for nearly all sessions of a long queue: the shape found no capacity, the
+            requirements, scopes, max_runtime = session.requirements, session.scopes, session.max_runtime
+            request_class = request_classes[id(requirements)]
+            # Shortcut for nearly all sessions of a long queue: the request class found no capacity, the
             # session cannot use reserved capacity, and it is too early to reserve or preempt.
             if (
-                shape.has_no_room
+                request_class.has_no_room
                 and session.enqueued_at > patient_since
-                and not (shape.is_bounded or preemptor or session.preemption_claim)
-                and (lasts is None or not knows_until())
+                and not (request_class.is_bounded or preemptor or session.preemption_claim)
+                and (max_runtime is None or not knows_until())
             ):
                 wait(session)
-                wait_shaped(shape)
+                wait_shaped(request_class)
                 continue
             accounts = known_accounts.get(scopes) or accounts_of(scopes)
-            total, met = shape.total, guards
+            total, met = request_class.total, guards
             for account in accounts:
                 account.remaining = left = account.remaining - total
                 met &= left
             if met != guards:
                 undo(accounts, total)
-                self._defer_for_quota(session, shape)
+                self._defer_for_quota(session, request_class)
                 continue
-            until = None if lasts is None else self._now + lasts
-            agent_ids = machines.place(shape, until)
+            until = None if max_runtime is None else self._now + max_runtime
+            agent_ids = tracker.place(request_class, until)
             if agent_ids is None:
                 undo(accounts, total)
-                self._defer_for_capacity(session, shape)
+                self._defer_for_capacity(session, request_class)
                 continue
             add_placed(session)
             add_agents(agent_ids)
-            if standings := line.charged:
-                charge(standings, shape.fractions)
+            if shares := line.charged:
+                charge(shares, request_class.fractions)
                 line.was_charged = True
 
     def place_on_claim(self, session: PendingSession, charged: tuple[TenantShare, ...]) -> bool:
         """Place the session on capacity freed by its preemptions. Return False if it is not free
         yet, or a quota is exceeded.
         """
-        shape, accounts = (
+        request_class, accounts = (
             self._agents.classes[id(session.requirements)],
             self._quotas.accounts_for(session.scopes),
         )
-        guards, total = self._layout.guards, shape.total
+        guards, total = self._layout.guards, request_class.total
         if any((each.remaining - total) & guards != guards for each in accounts):
             return False
         until = None if session.max_runtime is None else self._now + session.max_runtime
-        agent_ids = self._claims.place(session, shape, until)
+        agent_ids = self._claims.place(session, request_class, until)
         if agent_ids is None:
             return False
         for account in accounts:
@@ -191,7 +191,7 @@ class _Pass:
             self._pending_claims[account] -= total
         self._placed.append(session)
         self._agent_ids.append(agent_ids)
-        charge(charged, shape.fractions)
+        charge(charged, request_class.fractions)
         return True
 
     def begin_turn(self, session: PendingSession) -> PendingSession:
@@ -199,84 +199,90 @@ class _Pass:
             self._claims.begin_turn(session)
         return session
 
-    def _defer_for_capacity(self, session: PendingSession, shape: RequestClass) -> None:
-        if not (self._reserve_claim(session, shape) or self._preempt_for(session, shape)):
-            self._reserve_capacity(session, shape)
-        shape.has_no_room = True
-        self._defer(session, shape)
+    def _defer_for_capacity(self, session: PendingSession, request_class: RequestClass) -> None:
+        if not (self._reserve_claim(session, request_class) or self._preempt_for(session, request_class)):
+            self._reserve_capacity(session, request_class)
+        request_class.has_no_room = True
+        self._defer(session, request_class)
 
-    def _defer_for_quota(self, session: PendingSession, shape: RequestClass) -> None:
-        if self._has_waited(session) and self._may_ever_run(shape):
-            self._quotas.accumulate(session, shape.total)
-        self._defer(session, shape)
+    def _defer_for_quota(self, session: PendingSession, request_class: RequestClass) -> None:
+        if self._has_waited(session) and self._may_ever_run(request_class):
+            self._quotas.accumulate(session, request_class.total)
+        self._defer(session, request_class)
 
-    def _may_ever_run(self, shape: RequestClass) -> bool:
+    def _may_ever_run(self, request_class: RequestClass) -> bool:
         """Return True if schedulable agents are large enough; otherwise no quota accumulates for
-        the shape.
+        the request class.
         """
-        if shape not in self._can_ever_run:
-            self._can_ever_run[shape] = self._agents.may_hold(shape)
-        return self._can_ever_run[shape]
+        if request_class not in self._can_ever_run:
+            self._can_ever_run[request_class] = self._agents.may_hold(request_class)
+        return self._can_ever_run[request_class]
 
-    def _defer(self, session: PendingSession, shape: RequestClass) -> None:
+    def _defer(self, session: PendingSession, request_class: RequestClass) -> None:
         self._deferred.append(session)
-        self._deferred_classes.append(shape)
+        self._deferred_classes.append(request_class)
 
-    def _reserve_claim(self, session: PendingSession, shape: RequestClass) -> bool:
+    def _reserve_claim(self, session: PendingSession, request_class: RequestClass) -> bool:
         """Reserve the capacity of its pending preemptions, if still possible."""
-        ordinal = self._claims.claimed_agent(session, shape)
-        if session.preemption_claim is None or ordinal is None:
+        agent_number = self._claims.claimed_agent(session, request_class)
+        if session.preemption_claim is None or agent_number is None:
             return False
         until = session.preemption_claim.until
         for account in self._quotas.accounts_for(session.scopes):
-            self._pending_claims[account] -= shape.total  # reserved with the agent instead
-        self._reserve_on(session, shape, [ordinal], until if until > self._now else None, is_first=False)
+            self._pending_claims[account] -= request_class.total  # reserved with the agent instead
+        self._reserve_on(
+            session, request_class, [agent_number], until if until > self._now else None, is_first=False
+        )
         self._preempting[session.id] = until
         return True
 
-    def _preempt_for(self, session: PendingSession, shape: RequestClass) -> bool:
+    def _preempt_for(self, session: PendingSession, request_class: RequestClass) -> bool:
         """Preempt others for the session, unless capacity becomes free as soon without that. Return
         True if capacity is reserved for it now.
         """
         preemptor, rule = self._preemptor, self._snapshot.rules.preemption
-        if preemptor is None or rule is None or not preemptor.may_preempt_for(session, shape):
+        if preemptor is None or rule is None or not preemptor.may_preempt_for(session, request_class):
             return False
-        if session.preemption_claim or not self._fits_beside_claims(session, shape):
+        if session.preemption_claim or not self._fits_beside_claims(session, request_class):
             return False
         by = self._now + rule.grace
-        prospect = self._earliest_start(session, shape, self._tracker.reservable_agents, known_only=True)
+        prospect = self._earliest_start(
+            session, request_class, self._tracker.reservable_agents, known_only=True
+        )
         if prospect is not None and prospect.is_in_time(by):
             return False
-        if self._reserve_instead(session, shape, by):
+        if self._reserve_instead(session, request_class, by):
             preemptor.count_search()
             return True
-        eviction = preemptor.preempt_for(session, shape)
+        eviction = preemptor.preempt_for(session, request_class)
         if eviction is None:
             return False
         self._evictions.append(eviction)
         self._reservations.append(BackfillReservation(session.id, (eviction.agent_id,), eviction.ends_at))
         self._preempting[session.id] = eviction.ends_at
-        self._quotas.earmark(session, shape.total, of_owner_alone=False)
+        self._quotas.earmark(session, request_class.total, of_owner_alone=False)
         return True
 
-    def _reserve_instead(self, session: PendingSession, shape: RequestClass, by: datetime) -> bool:
+    def _reserve_instead(self, session: PendingSession, request_class: RequestClass, by: datetime) -> bool:
         """Reserve capacity that will be free before the preemption grace period ends, even if the
         pool already has a reservation, so that no session is preempted.
         """
-        key = shape, session.max_runtime if shape.is_bounded else None
-        if shape.designated is not None or key in self._nothing_free_in_time_for:
+        key = request_class, session.max_runtime if request_class.is_bounded else None
+        if request_class.designated is not None or key in self._nothing_free_in_time_for:
             return False
-        prospect = self._earliest_start(session, shape, self._tracker.agents_without_hold, known_only=True)
+        prospect = self._earliest_start(
+            session, request_class, self._tracker.agents_without_hold, known_only=True
+        )
         if prospect is None or not prospect.is_in_time(by):
             self._nothing_free_in_time_for.add(key)
             return False
-        self._reserve_on(session, shape, prospect.ordinals, prospect.until, is_first=False)
+        self._reserve_on(session, request_class, prospect.agent_numbers, prospect.until, is_first=False)
         return True
 
     def _earliest_start(
         self,
         session: PendingSession,
-        shape: RequestClass,
+        request_class: RequestClass,
         hosts_of: Callable[[RequestClass], list[int]],
         *,
         known_only: bool,
@@ -284,56 +290,63 @@ class _Pass:
         """Return the soonest prospect. If `known_only` and no end is known, return None without
         looking at agents.
         """
-        machines = self._tracker
-        if known_only and not machines.has_ends():
+        tracker = self._tracker
+        if known_only and not tracker.has_ends():
             return None
-        hosts, now = hosts_of(shape), self._now
+        hosts, now = hosts_of(request_class), self._now
         return earliest_start(
-            machines, self._layout, shape, now, session.max_runtime, hosts=hosts, known_only=known_only
+            tracker, self._layout, request_class, now, session.max_runtime, hosts=hosts, known_only=known_only
         )
 
-    def _fits_beside_claims(self, session: PendingSession, shape: RequestClass) -> bool:
+    def _fits_beside_claims(self, session: PendingSession, request_class: RequestClass) -> bool:
         """Return True if its quotas suffice even after all pending preemption claims."""
         layout = self._layout
         return all(
             layout.fits(
-                shape.total, layout.less(account.remaining ^ layout.guards, self._pending_claims[account])
+                request_class.total,
+                layout.less(account.remaining ^ layout.guards, self._pending_claims[account]),
             )
             for account in self._quotas.accounts_for(session.scopes)
         )
 
-    def _reserve_capacity(self, session: PendingSession, shape: RequestClass) -> None:
+    def _reserve_capacity(self, session: PendingSession, request_class: RequestClass) -> None:
         """Make a backfill reservation for `session` where capacity is free first; if no time is
         known, only after the group's patience.
         """
         has_waited = self._has_waited(session)
-        if not shape.may_reserve or self._is_reservation_hopeless(session, shape, has_waited=has_waited):
+        if not request_class.may_reserve or self._is_reservation_hopeless(
+            session, request_class, has_waited=has_waited
+        ):
             return
-        prospect = self._earliest_start(session, shape, self._tracker.reservable_agents, known_only=True)
+        prospect = self._earliest_start(
+            session, request_class, self._tracker.reservable_agents, known_only=True
+        )
         if prospect is None and has_waited:
-            prospect = self._accumulate(session, shape)
+            prospect = self._accumulate(session, request_class)
         if prospect is not None:
-            self._reserve_on(session, shape, prospect.ordinals, prospect.until)
+            self._reserve_on(session, request_class, prospect.agent_numbers, prospect.until)
             if prospect.until is not None:
                 self._pin_head(session)
-            shape.may_reserve = False
-        elif shape.is_bounded:
-            shape.failed_searches += 1
+            request_class.may_reserve = False
+        elif request_class.is_bounded:
+            request_class.failed_searches += 1
         else:
-            shape.may_reserve, shape.search_failed = not has_waited, True
+            request_class.may_reserve, request_class.search_failed = not has_waited, True
 
-    def _accumulate(self, session: PendingSession, shape: RequestClass) -> EarliestStart | None:
+    def _accumulate(self, session: PendingSession, request_class: RequestClass) -> EarliestStart | None:
         """Return where capacity accumulates for the session: at its last choice while that holds,
         else where it is expected to suffice first.
         """
         was, ids, there = session.accumulation, self._agents.ids, None
         if was is not None:
-            hosts = [each for each in self._tracker.reservable_agents(shape) if ids[each] in was.agent_ids]
-            there = self._earliest_start(session, shape, lambda _: hosts, known_only=False)
+            hosts = [
+                each for each in self._tracker.reservable_agents(request_class) if ids[each] in was.agent_ids
+            ]
+            there = self._earliest_start(session, request_class, lambda _: hosts, known_only=False)
             if there is not None and was.is_in_force_at(self._now):
                 self._accumulations.append(was)
                 return there
-        best = self._earliest_start(session, shape, self._tracker.reservable_agents, known_only=False)
+        best = self._earliest_start(session, request_class, self._tracker.reservable_agents, known_only=False)
         if best is None or best.until is not None:
             return best
         chosen, gathering = choose_accumulation(session, best, there, self._now, ids)
@@ -341,20 +354,23 @@ class _Pass:
         return chosen
 
     def _is_reservation_hopeless(
-        self, session: PendingSession, shape: RequestClass, *, has_waited: bool
+        self, session: PendingSession, request_class: RequestClass, *, has_waited: bool
     ) -> bool:
-        """Return True if a search cannot succeed: it failed for another session of the shape, or
+        """Return True if a search cannot succeed: it failed for another session of the request class, or
         the session is too long to end before the next reservation windows.
         """
-        if not shape.is_bounded:
-            return shape.search_failed and not has_waited
-        if has_waited not in shape.longest_runtime:
-            hosts = self._tracker.reservable_agents(shape)
-            shape.longest_runtime[has_waited] = longest_runtime(
-                self._tracker, self._layout, shape, self._now, hosts=hosts, known_only=not has_waited
+        if not request_class.is_bounded:
+            return request_class.search_failed and not has_waited
+        if has_waited not in request_class.longest_runtime:
+            hosts = self._tracker.reservable_agents(request_class)
+            request_class.longest_runtime[has_waited] = longest_runtime(
+                self._tracker, self._layout, request_class, self._now, hosts=hosts, known_only=not has_waited
             )
-        lasts = ASSUMED_RUNTIME if session.max_runtime is None else session.max_runtime
-        return lasts > shape.longest_runtime[has_waited] or shape.failed_searches >= MAX_FAILED_SEARCHES
+        max_runtime = ASSUMED_RUNTIME if session.max_runtime is None else session.max_runtime
+        return (
+            max_runtime > request_class.longest_runtime[has_waited]
+            or request_class.failed_searches >= MAX_FAILED_SEARCHES
+        )
 
     def _pin_head(self, session: PendingSession) -> None:
         """Pin at most one new head. With several, two that need different agents could close these
@@ -368,18 +384,18 @@ class _Pass:
     def _reserve_on(
         self,
         session: PendingSession,
-        shape: RequestClass,
-        ordinals: list[int],
+        request_class: RequestClass,
+        agent_numbers: list[int],
         until: datetime | None,
         *,
         is_first: bool = True,
     ) -> None:
         agent_ids = self._tracker.reserve(
-            shape, ordinals, until, priority=session.priority, is_first=is_first
+            request_class, agent_numbers, until, priority=session.priority, is_first=is_first
         )
         self._reservations.append(BackfillReservation(session.id, agent_ids, until))
         of_owner_alone = until is None and session.preemption_claim is None
-        self._quotas.earmark(session, shape.total, of_owner_alone=of_owner_alone)
+        self._quotas.earmark(session, request_class.total, of_owner_alone=of_owner_alone)
 
     def _has_waited(self, session: PendingSession) -> bool:
         """Return True if the session has waited for the group's patience."""
@@ -402,13 +418,15 @@ class _Pass:
         )
 
     def what_if(self, session: PendingSession | None) -> WhatIf:
-        diagnosis, waiting, shapes = self._explainer(), self._deferred, self._deferred_classes
+        diagnosis, waiting, request_classes = self._explainer(), self._deferred, self._deferred_classes
         placements = self._placements()
         placed, index = index_by_identity(session, self._placed), index_by_identity(session, waiting)
         return WhatIf(
             placement=None if placed is None else placements[placed],
-            deferral=None if index is None else diagnosis.deferral(waiting[index], shapes[index], index + 1),
-            ahead=map(diagnosis.deferral, waiting[:index], shapes, count(1)),
+            deferral=None
+            if index is None
+            else diagnosis.deferral(waiting[index], request_classes[index], index + 1),
+            ahead=map(diagnosis.deferral, waiting[:index], request_classes, count(1)),
             placements=placements,
             reservations=tuple(self._reservations),
             accumulations=tuple(self._accumulations),

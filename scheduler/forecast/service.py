@@ -107,7 +107,7 @@ def forecast_start(question: HypotheticalSession) -> StartForecast:
     owner_id, _image, session_type = question.kind
     limits = GroupLimits(question.group, now)
     named = tuple(scope_key(*key) for key in question.keys)
-    picture = cached_snapshot(question.group, question.keys)
+    cached = cached_snapshot(question.group, question.keys)
     asked = PendingSession(
         id=uuid4(),
         enqueued_at=now,
@@ -115,7 +115,7 @@ def forecast_start(question: HypotheticalSession) -> StartForecast:
             question.architecture,
             (question.slots,),
             question.designated_agent_id,
-            picture.snapshot.reservations_for(named),
+            cached.snapshot.reservations_for(named),
             question.may_run_elsewhere,
             question.device_model,
             placement_group=placement_group(question.placement_key, question.placement_rule),
@@ -126,23 +126,23 @@ def forecast_start(question: HypotheticalSession) -> StartForecast:
         tenants=named[:TENANT_SCOPES],
         max_runtime=None if question.lasts_s is None else timedelta(seconds=question.lasts_s),
     )
-    its_allowances = [*quotas_for(question.scopes, question.budgets), *limits.quotas()]
-    with picture.lock:
-        foreseen = picture.what_if(asked, its_allowances, now)
-        rooms, snapshot, deferral = picture.rooms(question.architecture), picture.snapshot, foreseen.deferral
-        if foreseen.placement is not None:
-            agent = picture.agent_name(foreseen.placement.agent_ids[0])
+    own_quotas = [*quotas_for(question.scopes, question.budgets), *limits.quotas()]
+    with cached.lock:
+        forecast = cached.what_if(asked, own_quotas, now)
+        rooms, snapshot, deferral = cached.rooms(question.architecture), cached.snapshot, forecast.deferral
+        if forecast.placement is not None:
+            agent = cached.agent_name(forecast.placement.agent_ids[0])
             sentence = StoredMessage(STARTS, {"agent": agent})
             return StartForecast(agent, STARTS_NOW, sentence, start_range=NEXT_TICK, rooms=rooms)
         assert deferral is not None
-        of_asked = (asked.requirements, asked.scopes, asked.priority, asked.max_runtime, question.kind)
-        key = (deferral.position, _waits_for_capacity(deferral), *of_asked)
-        if key not in picture.ranges:
+        question_key = (asked.requirements, asked.scopes, asked.priority, asked.max_runtime, question.kind)
+        key = (deferral.position, _waits_for_capacity(deferral), *question_key)
+        if key not in cached.ranges:
             asked_kind = {asked.id: question.kind}
-            picture.ranges[key] = _estimate(
-                deferral, asked, snapshot, foreseen, now, asked_kind, picture.backlog
+            cached.ranges[key] = _estimate(
+                deferral, asked, snapshot, forecast, now, asked_kind, cached.backlog
             ).start_range
-        start_range = picture.ranges[key]
+        start_range = cached.ranges[key]
     why = deferral.explanation
     sentence = message_for(why, snapshot.group_name)
     room = ResourceSlots() if why.excess else why.best_agent
@@ -171,22 +171,22 @@ def forecast_wait(session: ComputeSession) -> WaitForecast | None:
     asked = next((each for each in snapshot.pending if each.id == session.pk), None)
     if asked is None:
         return None
-    foreseen = Planner().what_if(snapshot, asked, now)
-    deferral = foreseen.deferral
+    forecast = Planner().what_if(snapshot, asked, now)
+    deferral = forecast.deferral
     if deferral is None:
         return WaitForecast(NEXT_TICK)
-    estimate, why = _estimate(deferral, asked, snapshot, foreseen, now), deferral.explanation
+    estimate, why = _estimate(deferral, asked, snapshot, forecast, now), deferral.explanation
     return WaitForecast(
         estimate.start_range,
         ResourceSlots() if why.excess else why.best_agent,
         who_may_raise(why),
         waits_for_group=_waits_for_group(why, asked),
         lasts=_assumed_runtime(asked),
-        unknown_because=_unknown_because(estimate, asked, foreseen),
+        unknown_because=_unknown_because(estimate, asked, forecast),
     )
 
 
-def _unknown_because(estimate: Estimate, asked: PendingSession, foreseen: WhatIf) -> StoredMessage:
+def _unknown_because(estimate: Estimate, asked: PendingSession, forecast: WhatIf) -> StoredMessage:
     """Return why the latest start is unknown; empty if it is known. Names agents, but no sessions
     of others.
     """
@@ -194,7 +194,7 @@ def _unknown_because(estimate: Estimate, asked: PendingSession, foreseen: WhatIf
         return StoredMessage(MANY_AHEAD, {"count": MAX_AHEAD})
     if estimate.unknown_because != NO_LIMIT:
         return StoredMessage()
-    gathered = next((each for each in foreseen.accumulations if each.session_id == asked.id), None)
+    gathered = next((each for each in forecast.accumulations if each.session_id == asked.id), None)
     if gathered is None:
         return StoredMessage(NO_LIMIT)
     names = Agent.objects.filter(pk__in=gathered.agent_ids).order_by("name").values_list("name", flat=True)
@@ -214,22 +214,22 @@ def start_ranges_in(group: ResourceGroup, ids: Collection[UUID]) -> dict[UUID, S
     """
     known = _starts.get(group.pk)
     if known is None or not known.waiting.issuperset(ids):
-        picture, now = cached_snapshot(group, ()), clock.now()
-        with picture.lock:
-            ranges = _all_ranges(picture.snapshot, picture.what_if_unchanged(now), now)
+        cached, now = cached_snapshot(group, ()), clock.now()
+        with cached.lock:
+            ranges = _all_ranges(cached.snapshot, cached.what_if_unchanged(now), now)
         # Includes ids that are not in the snapshot, so that they are not looked up again meanwhile.
-        known = Starts(frozenset({*ids, *(each.id for each in picture.snapshot.pending)}), ranges)
+        known = Starts(frozenset({*ids, *(each.id for each in cached.snapshot.pending)}), ranges)
         _starts.put(group.pk, known)
     return {pk: known.ranges[pk] for pk in ids if pk in known.ranges}
 
 
-def _all_ranges(snapshot: Snapshot, foreseen: WhatIf, now: datetime) -> dict[UUID, StartRange]:
-    kept = _reserved_within_s(foreseen, now)
-    first = _sessions(_first_waiting_for_capacity(foreseen.ahead), snapshot)
-    drawn = _ranges(first, snapshot, foreseen, now) if first else {}
+def _all_ranges(snapshot: Snapshot, forecast: WhatIf, now: datetime) -> dict[UUID, StartRange]:
+    kept = _reserved_within_s(forecast, now)
+    first = _sessions(_first_waiting_for_capacity(forecast.ahead), snapshot)
+    drawn = _ranges(first, snapshot, forecast, now) if first else {}
     known = {pk: at_the_latest(kept_s) for pk, kept_s in kept.items()}
     known |= {each.id: drawn[each.id] for each in first if not _has_strict_rule(each)}
-    known |= {each.session.id: NEXT_TICK for each in foreseen.placements}
+    known |= {each.session.id: NEXT_TICK for each in forecast.placements}
     return {pk: found for pk, found in known.items() if found is not None}
 
 
@@ -237,26 +237,26 @@ def _estimate(
     deferral: Deferral,
     asked: PendingSession,
     snapshot: Snapshot,
-    foreseen: WhatIf,
+    forecast: WhatIf,
     now: datetime,
     asked_kind: Mapping[UUID, Kind] = NO_KINDS,
-    crowd: BacklogThreshold | None = None,
+    backlog: BacklogThreshold | None = None,
 ) -> Estimate:
     """Estimate the start of `asked`. `crowd`: cached backlog threshold of the snapshot's queue."""
     if not _waits_for_capacity(deferral):
         return Estimate(None)
-    crowd = crowd or BacklogThreshold()
-    kept = at_the_latest(_reserved_within_s(foreseen, now).get(asked.id))
+    backlog = backlog or BacklogThreshold()
+    kept = at_the_latest(_reserved_within_s(forecast, now).get(asked.id))
     if _has_strict_rule(asked):
         return Estimate(kept)
-    if not crowd.is_exceeded(deferral.position):
-        first = _first_waiting_for_capacity(foreseen.ahead)
+    if not backlog.is_exceeded(deferral.position):
+        first = _first_waiting_for_capacity(forecast.ahead)
         if len(first) <= MAX_AHEAD:
             queue = [*_sessions(first, snapshot), asked]
-            drawn = _ranges(queue, snapshot, foreseen, now, asked_kind)[asked.id]
+            drawn = _ranges(queue, snapshot, forecast, now, asked_kind)[asked.id]
             is_known = drawn is not None and drawn.latest_s is not None
             return Estimate(drawn, "" if is_known else NO_LIMIT)
-        crowd.position = first[-1].position
+        backlog.position = first[-1].position
     return Estimate(kept, "" if kept else MANY_AHEAD)
 
 
@@ -282,11 +282,11 @@ def _has_strict_rule(session: PendingSession) -> bool:
     return companions is not None and companions.rule.is_strict
 
 
-def _reserved_within_s(foreseen: WhatIf, now: datetime) -> dict[UUID, float]:
+def _reserved_within_s(forecast: WhatIf, now: datetime) -> dict[UUID, float]:
     """Seconds until reserved capacity is free at the latest, by session."""
     return {
         each.session_id: max(0.0, (each.starts_at - now).total_seconds())
-        for each in foreseen.reservations
+        for each in forecast.reservations
         if each.starts_at is not None
     }
 
@@ -294,18 +294,18 @@ def _reserved_within_s(foreseen: WhatIf, now: datetime) -> dict[UUID, float]:
 def _ranges(
     queue: Sequence[PendingSession],
     snapshot: Snapshot,
-    foreseen: WhatIf,
+    forecast: WhatIf,
     now: datetime,
     more_kinds: Mapping[UUID, Kind] = NO_KINDS,
 ) -> dict[UUID, StartRange | None]:
     """Return the start range of each session of the queue after the placements of this pass; None
     if it is gone.
     """
-    placed = [each.session for each in foreseen.placements]
+    placed = [each.session for each in forecast.placements]
     kinds = run_lengths.read_kinds(each.id for each in (*queue, *placed)) | dict(more_kinds)
     held = run_lengths.read_allocations(snapshot.group_id, now)
     free = {each.id: dict(each.free.items()) for each in snapshot.agents if each.is_schedulable}
-    for placement in foreseen.placements:
+    for placement in forecast.placements:
         if placement.session.id not in kinds:
             continue
         for kernel in placement.kernels:
@@ -313,7 +313,7 @@ def _ranges(
             held.append(AllocatedKernel(kernel.agent_id, kernel.slots, kind, 0.0, lasts_s))
             for name, amount in kernel.slots.items():
                 free[kernel.agent_id][name] -= amount
-    gathered = {each.session_id: each for each in foreseen.accumulations}
+    gathered = {each.session_id: each for each in forecast.accumulations}
     suiting = cache(partial(_suiting, snapshot.agents))
     wanted = [
         _queued_session(each, kinds[each.id], suiting(each.requirements), now)
@@ -322,10 +322,10 @@ def _ranges(
     ]
     images = {image for _owner, image, _type in kinds.values()} | {each.kind[1] for each in held}
     lengths = run_lengths.read_run_lengths(images, now)
-    kept = _reserved_within_s(foreseen, now)
+    kept = _reserved_within_s(forecast, now)
     found = estimate_each(wanted, held, free, lengths, no_later_s=kept) if wanted else {}
     # Capacity elsewhere may go to later sessions: only the reserved agents bound the latest start.
-    sure = {each.session_id: tuple(dict.fromkeys(each.agent_ids)) for each in foreseen.reservations}
+    sure = {each.session_id: tuple(dict.fromkeys(each.agent_ids)) for each in forecast.reservations}
     if any(each.id in sure for each in wanted):
         there = [replace(each, agent_ids=sure.get(each.id, each.agent_ids)) for each in wanted]
         for pk, surely in estimate_each(there, held, free, lengths, no_later_s=kept).items():
@@ -371,11 +371,11 @@ def _queued_session(
     session: PendingSession, kind: Kind, found: Sequence[AgentView], now: datetime
 ) -> QueuedSession:
     """Make the model's input. `found`: agents that suit the session."""
-    needs = session.requirements
+    requirements = session.requirements
     closed = {agent.id: spans for agent in found if (spans := _blocked_spans(agent, session, now))}
-    is_one = needs.gang is Gang.ONE_MACHINE
-    slots, count = (needs.total, 1) if is_one else (needs.kernels[0], len(needs.kernels))
-    agent_ids, is_spread = [agent.id for agent in found], needs.gang is Gang.SPREAD
+    is_one = requirements.gang is Gang.ONE_MACHINE
+    slots, count = (requirements.total, 1) if is_one else (requirements.kernels[0], len(requirements.kernels))
+    agent_ids, is_spread = [agent.id for agent in found], requirements.gang is Gang.SPREAD
     return QueuedSession(
         session.id, dict(slots.items()), count, agent_ids, kind, _max_runtime_s(session), closed, is_spread
     )
@@ -394,10 +394,10 @@ def _blocked_spans(agent: AgentView, session: PendingSession, now: datetime) -> 
     return spans
 
 
-def _suiting(agents: Iterable[AgentView], needs: Requirements) -> list[AgentView]:
+def _suiting(agents: Iterable[AgentView], requirements: Requirements) -> list[AgentView]:
     """Return the schedulable agents that could host each kernel if empty."""
-    suiting = [agent for agent in agents if agent.is_schedulable and needs.suits(agent)]
-    return [agent for agent in suiting if all(slots.fits_in(agent.largest) for slots in needs.kernels)]
+    suiting = [agent for agent in agents if agent.is_schedulable and requirements.suits(agent)]
+    return [agent for agent in suiting if all(slots.fits_in(agent.largest) for slots in requirements.kernels)]
 
 
 def _assumed_runtime(session: PendingSession) -> timedelta:

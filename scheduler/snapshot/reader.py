@@ -40,9 +40,8 @@ from scheduler.engine import (
 )
 from scheduler.engine.values import NO_RESERVATIONS
 from scheduler.fairness.usage import WEIGHTED, read_tenants
-from scheduler.run_state import run_state
+from scheduler.run_state import accumulations_from_json, run_state
 from scheduler.snapshot.accelerators import HAS_DEVICES, read_devices
-from scheduler.snapshot.gathering import accumulations_from_json
 from scheduler.snapshot.group_limits import GroupLimits, texts_in_force
 from scheduler.snapshot.placement_groups import KEY, placement_group, read_group_hosts
 from scheduler.snapshot.reservations import GroupWindows, windows_from
@@ -145,10 +144,10 @@ def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int =
     state = run_state(group)
     has_devices: bool = group.has_devices  # type: ignore[attr-defined]
     reserved = windows_from(group.reserved, now)  # type: ignore[attr-defined]
-    leaving = read_preemptions(group)
+    preemptions = read_preemptions(group)
     ranks = {session_id: rank for rank, session_id in enumerate(state.head_ids, 1)}
     limits, rules = GroupLimits(group, now), rules_for(group, now)
-    read = _read_pending(group_id, reserved.by_scope, leaving.claims, ranks, limits)
+    read = _read_pending(group_id, reserved.by_scope, preemptions.claims, ranks, limits)
     pending, scopes = read.sessions, read.scope_keys.union(also)
     gathered = accumulations_from_json(state.gathered)
     if gathered:
@@ -158,9 +157,9 @@ def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int =
                 for each in pending
             ]
         )
-    running = read_running(group, leaving.ends, has_devices=has_devices) if scopes else {}
+    running = read_running(group, preemptions.ends, has_devices=has_devices) if scopes else {}
     has_waited = any(each.enqueued_at <= now - rules.patience for each in pending)
-    expected = read_expected_ends(group, leaving.ends, now, has_devices=has_devices) if has_waited else {}
+    expected = read_expected_ends(group, preemptions.ends, now, has_devices=has_devices) if has_waited else {}
     highest = max([highest, *(session.priority for session in pending)])
     preemptible = (
         read_preemptible(group, highest, has_devices=has_devices) if highest > LOWEST_PRIORITY else {}
@@ -324,12 +323,14 @@ class _SessionScopes:
 def _read_pending(
     group_id: int,
     reservations: Mapping[str, frozenset[int]],
-    promises: Mapping[UUID, PreemptionClaim],
+    claims: Mapping[UUID, PreemptionClaim],
     head_ranks: Mapping[UUID, int],
     limits: GroupLimits,
 ) -> PendingRead:
     """Read the pending sessions of a resource group, whose own limits are `limits`. 1 query."""
-    needs_of = cache(_requirements)  # one object for equal needs: the engine evaluates each object once
+    requirements_for = cache(
+        _requirements
+    )  # one object for equal needs: the engine evaluates each object once
     scopes_of_all = _SessionScopes(limits)
     group_keys: set[str] = set()
     sessions = []
@@ -343,7 +344,7 @@ def _read_pending(
             group_keys.add(row.group_key)
         if reservations:
             may_use = NO_RESERVATIONS.union(*(reservations.get(key, ()) for key in scopes))
-        needs = needs_of(
+        requirements = requirements_for(
             row.architecture,
             row.slots,
             len(kernels),
@@ -358,13 +359,13 @@ def _read_pending(
         session = PendingSession(
             id=session_id,
             enqueued_at=EPOCH + timedelta(microseconds=row.since_us),
-            requirements=needs,
+            requirements=requirements,
             kernel_ids=tuple([kernel.kernel_id for kernel in kernels]),
             priority=row.priority,
             scopes=scopes,
             tenants=tenants,
             max_runtime=None if row.max_runtime_s is None else timedelta(seconds=row.max_runtime_s),
-            preemption_claim=promises.get(session_id),
+            preemption_claim=claims.get(session_id),
             head_rank=head_ranks.get(session_id, 0),
         )
         sessions.append(session)

@@ -48,9 +48,9 @@ class PendingPreemptions:
 def read_preemptions(group: ResourceGroup) -> PendingPreemptions:
     """Read the preemptions in progress of the group. 1 query; none if the group has no preemption."""
     ends: dict[UUID, datetime] = {}
-    promises: dict[UUID, PreemptionClaim] = {}
+    claims: dict[UUID, PreemptionClaim] = {}
     if group.preemptible_priority is None:
-        return PendingPreemptions(ends, promises)
+        return PendingPreemptions(ends, claims)
     has_notice = Q(outcome=PreemptionOutcome.OPEN, session__status=Status.RUNNING.value)
     ended = (PreemptionOutcome.OPEN, PreemptionOutcome.ENDED)
     of_this_attempt = Q(decided_at__gte=F("session__started_at"))  # notices of earlier attempts are closed
@@ -69,35 +69,35 @@ def read_preemptions(group: ResourceGroup) -> PendingPreemptions:
             continue  # undelivered notice, or it does not end: the preempting session may choose others
         if status == Status.RUNNING:
             ends[session_id] = ends_at
-        known = promises.get(by_id)
-        promises[by_id] = PreemptionClaim(agent_id, max(until, known.until) if known else until)
-    return PendingPreemptions(ends, promises)
+        known = claims.get(by_id)
+        claims[by_id] = PreemptionClaim(agent_id, max(until, known.until) if known else until)
+    return PendingPreemptions(ends, claims)
 
 
 def read_running(
-    group: ResourceGroup, leaving: Mapping[UUID, datetime], *, has_devices: bool = False
+    group: ResourceGroup, victim_ends: Mapping[UUID, datetime], *, has_devices: bool = False
 ) -> dict[int, list[RunningAllocation]]:
     """Return the allocations with a known end by agent, with their devices if `has_devices`. 1
     query.
     """
     known = HAS_EXPECTED_END
-    if leaving:
-        known |= Q(kernel__session__in=list(leaving))
+    if victim_ends:
+        known |= Q(kernel__session__in=list(victim_ends))
     allocations = KernelAllocation.objects.filter(known, agent__resource_group=group)
     running: dict[int, list[RunningAllocation]] = {}
     for row in _by_kernel(allocations, "kernel__session_id", *END_COLUMNS, has_devices=has_devices):
         session_id = row.kernel__session_id
-        ends_at = leaving.get(session_id) or _known_end(row)
+        ends_at = victim_ends.get(session_id) or _known_end(row)
         assert ends_at is not None, "the filter leaves out whose end nobody knows"
         held = RunningAllocation(
-            _slots(row.slots), ends_at, _shares(row.slots), is_being_preempted=session_id in leaving
+            _slots(row.slots), ends_at, _shares(row.slots), is_being_preempted=session_id in victim_ends
         )
         running.setdefault(row.agent_id, []).append(held)
     return running
 
 
 def read_expected_ends(
-    group: ResourceGroup, leaving: Collection[UUID], now: datetime, *, has_devices: bool = False
+    group: ResourceGroup, victim_ends: Collection[UUID], now: datetime, *, has_devices: bool = False
 ) -> dict[int, list[RunningAllocation]]:
     """Return the allocations without a known end, or whose end is overdue, by agent, each with its
     expected end, earliest first. 1 query, and one more each minute.
@@ -111,7 +111,7 @@ def read_expected_ends(
     allocations = (
         KernelAllocation.objects.filter(agent__resource_group=group)
         .filter(is_late | (~HAS_MAX_RUNTIME & ~is_ending))
-        .exclude(kernel__session__in=list(leaving))
+        .exclude(kernel__session__in=list(victim_ends))
     )
     kind_columns = [f"{session}{name}" for name in ("started_at", "owner_id", "image_id", "type")]
     rows = list(_by_kernel(allocations, *kind_columns, *END_COLUMNS, has_devices=has_devices))
@@ -138,13 +138,13 @@ def read_preemptible(
     """
     if group.preemptible_priority is None:
         return {}
-    leaving = Preemption.objects.filter(outcome=PreemptionOutcome.OPEN)
+    preemptions = Preemption.objects.filter(outcome=PreemptionOutcome.OPEN)
     allocations = KernelAllocation.objects.filter(
         agent__resource_group=group,
         kernel__session__status=Status.RUNNING.value,
         kernel__session__resource_group=group,  # not those on agents that were moved here
         kernel__session__priority__lte=min(group.preemptible_priority, below - 1),
-    ).exclude(kernel__session__in=leaving.values("session"))
+    ).exclude(kernel__session__in=preemptions.values("session"))
     columns = ("kernel__session_id", "kernel__session__priority", *END_COLUMNS)
     found: dict[int, dict[UUID, PreemptibleAllocation]] = {}
     # Running time counts from the status change, which is corrected when the clock is set;

@@ -21,7 +21,7 @@ from scheduler.engine import (
     RunningAllocation,
     Snapshot,
 )
-from scheduler.engine.capacity.gathering import MAX_FIRST_DURATION
+from scheduler.engine.capacity.accumulation import MAX_FIRST_DURATION
 from scheduler.snapshot.start_time_model import MIN_SAMPLES, RunLengths
 
 pytestmark = pytest.mark.walk

@@ -10,7 +10,7 @@ from heapq import nlargest, nsmallest
 from scheduler.engine.accelerators import DeviceShare
 from scheduler.engine.capacity.capacity_hold import Until
 from scheduler.engine.capacity.tracker import CapacityTracker
-from scheduler.engine.index.request_shape import RequestClass
+from scheduler.engine.index.request_class import RequestClass
 from scheduler.engine.index.resource_vector import Layout
 
 Nearness = tuple[int, int]  # smaller is nearer
@@ -23,12 +23,12 @@ KNOWN, EXPECTED, LATE = range(3)
 
 @dataclass(frozen=True, slots=True)
 class EarliestStart:
-    """Agents (numbers) where each kernel of a shape finds capacity first. `until`: when it is free
+    """Agents (numbers) where each kernel of a request class finds capacity first. `until`: when it is free
     at the latest; None if it depends on unknown ends. `expected`: when it is probably free.
     `is_late`: the session would probably not end before an agent is reserved.
     """
 
-    ordinals: list[int]
+    agent_numbers: list[int]
     until: Until
     expected: datetime
     is_late: bool = False
@@ -38,11 +38,11 @@ class EarliestStart:
 
 
 def earliest_start(
-    machines: CapacityTracker,
+    tracker: CapacityTracker,
     layout: Layout,
-    shape: RequestClass,
+    request_class: RequestClass,
     now: datetime,
-    lasts: timedelta | None,
+    max_runtime: timedelta | None,
     *,
     hosts: Iterable[int],
     known_only: bool,
@@ -54,10 +54,10 @@ def earliest_start(
     Unlike kernels are counted as large as the largest in each field; spread kernels get an agent
     each; kernels that must be together share one agent.
     """
-    kernels, count = len(shape.queries), _opening_count(shape)
+    kernels, count = len(request_class.queries), _opening_count(request_class)
     openings: list[Opening] = []
-    for ordinal, found in _openings(machines, layout, shape, now, hosts, known_only=known_only):
-        latest = machines.latest_start(ordinal, lasts)
+    for agent_number, found in _openings(tracker, layout, request_class, now, hosts, known_only=known_only):
+        latest = tracker.latest_start(agent_number, max_runtime)
         openings += found if latest is None else _begin_in_time(found, latest, now)
     chosen = nsmallest(count, openings)
     if len(chosen) < count:
@@ -65,31 +65,31 @@ def earliest_start(
     worst = max(certainty for certainty, _, _, _ in chosen)
     last = max(at for _, at, _, _ in chosen)
     until = last if worst == KNOWN else None
-    ordinals = [-negated for _, _, _, negated in chosen] * (kernels // count)
-    if shape.is_bounded and until is not None:  # all kernels start at the same time
-        bounds = [machines.latest_start(ordinal, lasts) for ordinal in ordinals]
+    agent_numbers = [-negated for _, _, _, negated in chosen] * (kernels // count)
+    if request_class.is_bounded and until is not None:  # all kernels start at the same time
+        bounds = [tracker.latest_start(agent_number, max_runtime) for agent_number in agent_numbers]
         if any(latest is not None and until > latest for latest in bounds):
             return None
-    return EarliestStart(ordinals, until, last, worst == LATE)
+    return EarliestStart(agent_numbers, until, last, worst == LATE)
 
 
 def longest_runtime(
-    machines: CapacityTracker,
+    tracker: CapacityTracker,
     layout: Layout,
-    shape: RequestClass,
+    request_class: RequestClass,
     now: datetime,
     *,
     hosts: Iterable[int],
     known_only: bool,
 ) -> timedelta:
-    """Return the maximum run time of a session of this shape for which `soonest` may succeed: each
+    """Return the maximum run time of a session of this request class for which `soonest` may succeed: each
     kernel has the longest span between an opening and a reservation window.
     """
     spans: list[timedelta] = []
-    for ordinal, found in _openings(machines, layout, shape, now, hosts, known_only=known_only):
-        closes_at = machines.latest_start(ordinal, timedelta())
+    for agent_number, found in _openings(tracker, layout, request_class, now, hosts, known_only=known_only):
+        closes_at = tracker.latest_start(agent_number, timedelta())
         spans += [timedelta.max if closes_at is None else closes_at - _earliest(each, now) for each in found]
-    count = _opening_count(shape)
+    count = _opening_count(request_class)
     return nlargest(count, spans)[-1] if len(spans) >= count else -timedelta.resolution
 
 
@@ -106,34 +106,34 @@ def _begin_in_time(openings: Iterable[Opening], latest: datetime, now: datetime)
             yield (LATE, *each[1:]) if each[1] > latest else each
 
 
-def _opening_count(shape: RequestClass) -> int:
+def _opening_count(request_class: RequestClass) -> int:
     """Return the number of openings needed."""
-    return 1 if shape.is_together else len(shape.queries)
+    return 1 if request_class.is_together else len(request_class.queries)
 
 
 def _openings(
-    machines: CapacityTracker,
+    tracker: CapacityTracker,
     layout: Layout,
-    shape: RequestClass,
+    request_class: RequestClass,
     now: datetime,
     hosts: Iterable[int],
     *,
     known_only: bool,
 ) -> Iterator[tuple[int, list[Opening]]]:
     """Yield each agent that is large enough with its openings."""
-    largest, kernels = layout.greatest(shape.requests), len(shape.queries)
-    for ordinal in hosts:
-        if machines.is_large_enough(ordinal, shape.largest_single(largest)):
-            count = 1 if shape.is_spread else kernels
-            found = _openings_on(machines, layout, ordinal, largest, count, now, known_only=known_only)
+    largest, kernels = layout.greatest(request_class.requests), len(request_class.queries)
+    for agent_number in hosts:
+        if tracker.is_large_enough(agent_number, request_class.largest_single(largest)):
+            count = 1 if request_class.is_spread else kernels
+            found = _openings_on(tracker, layout, agent_number, largest, count, now, known_only=known_only)
             # If kernels must be together, capacity for the last is capacity for all.
-            yield ordinal, found[kernels - 1 :] if shape.is_together else found
+            yield agent_number, found[kernels - 1 :] if request_class.is_together else found
 
 
 def _openings_on(
-    machines: CapacityTracker,
+    tracker: CapacityTracker,
     layout: Layout,
-    ordinal: int,
+    agent_number: int,
     request: int,
     count: int,
     now: datetime,
@@ -144,41 +144,41 @@ def _openings_on(
     only known times.
     """
     openings: list[Opening] = []
-    room, at = machines.free(ordinal), now
-    for number, end in enumerate((None, *machines.ends(ordinal))):
+    room, at = tracker.free(agent_number), now
+    for number, end in enumerate((None, *tracker.ends(agent_number))):
         if end is not None:
             at, released = end
-            room = machines.add_released(ordinal, room, released)
-        while len(openings) < count and machines.fits_on(
-            ordinal, request, room, at=at, count=len(openings) + 1
+            room = tracker.add_released(agent_number, room, released)
+        while len(openings) < count and tracker.fits_on(
+            agent_number, request, room, at=at, count=len(openings) + 1
         ):
-            openings.append((KNOWN, at, (number, 0), -ordinal))
+            openings.append((KNOWN, at, (number, 0), -agent_number))
     while len(openings) < count and not known_only:
         number = len(openings) + 1
         wanted = request * number
-        if not layout.fits(wanted, machines.capacity(ordinal)):
+        if not layout.fits(wanted, tracker.capacity(agent_number)):
             break
         enough, of_the_rest = layout.nearness(wanted, room)
-        at = _expected_opening(machines, ordinal, request, number, now)
-        openings.append((EXPECTED, at, (-enough, -of_the_rest), -ordinal))
+        at = _expected_opening(tracker, agent_number, request, number, now)
+        openings.append((EXPECTED, at, (-enough, -of_the_rest), -agent_number))
     return openings
 
 
 def _expected_opening(
-    machines: CapacityTracker, ordinal: int, request: int, count: int, now: datetime
+    tracker: CapacityTracker, agent_number: int, request: int, count: int, now: datetime
 ) -> datetime:
     """Return when there is probably capacity for `count` such requests. If all expected ends
     together do not suffice (sessions placed in this pass), return the last of them.
     """
-    known = [(at, released, ()) for at, released in machines.ends(ordinal)]
+    known = [(at, released, ()) for at, released in tracker.ends(agent_number)]
     unknown = [
-        (max(now, each.ends_at), machines.released(ordinal, each), each.shares)
-        for each in machines.expected_ends(ordinal)
+        (max(now, each.ends_at), tracker.released(agent_number, each), each.shares)
+        for each in tracker.expected_ends(agent_number)
     ]
-    room, at, gone = machines.free(ordinal), now, list[DeviceShare]()
+    room, at, gone = tracker.free(agent_number), now, list[DeviceShare]()
     for at, released, shares in sorted([*known, *unknown]):  # noqa: B007 -- returned
-        room, gone = machines.add_released(ordinal, room, released), [*gone, *shares]
-        whole = machines.add_released(ordinal, room, machines.unshared(ordinal, gone))
-        if machines.fits_on(ordinal, request, whole, gone, count=count):
+        room, gone = tracker.add_released(agent_number, room, released), [*gone, *shares]
+        whole = tracker.add_released(agent_number, room, tracker.unshared(agent_number, gone))
+        if tracker.fits_on(agent_number, request, whole, gone, count=count):
             break
     return at

@@ -11,7 +11,7 @@ from scheduler.engine.agent_views import AgentView, ReservationWindow, RunningAl
 from scheduler.engine.capacity.capacity_hold import Until
 from scheduler.engine.index.accelerator_vectors import can_assign_all
 from scheduler.engine.index.agent_index import AgentIndex, AgentSizes
-from scheduler.engine.index.request_shape import CandidateQueries, RequestClass
+from scheduler.engine.index.request_class import CandidateQueries, RequestClass
 from scheduler.engine.index.resource_vector import FIELD_MASK
 from scheduler.engine.snapshot import Requirements
 from scheduler.engine.values import ASSUMED_RUNTIME
@@ -30,9 +30,9 @@ class AgentSize(NamedTuple):
 class AgentFacts:
     """Agents of a pass: sizes and reservation windows."""
 
-    def __init__(self, fleet: AgentIndex, now: datetime) -> None:
-        self._agents = fleet
-        self._layout = fleet.layout
+    def __init__(self, agents: AgentIndex, now: datetime) -> None:
+        self._agents = agents
+        self._layout = agents.layout
         self._now = now
         self._unknown_until = now + ASSUMED_RUNTIME
         self._window_starts: list[datetime] | None = None  # sorted; None: not computed yet
@@ -46,17 +46,17 @@ class AgentFacts:
     def schedulable(self) -> Sequence[AgentView]:
         return self._agents.views
 
-    def ends_at(self, lasts: timedelta | None) -> Until:
+    def ends_at(self, max_runtime: timedelta | None) -> Until:
         """Return the end of a session that starts now; None: unknown."""
-        return None if lasts is None else self._now + lasts
+        return None if max_runtime is None else self._now + max_runtime
 
     def blocking_window(
-        self, agent: AgentView, needs: Requirements, until: Until
+        self, agent: AgentView, requirements: Requirements, until: Until
     ) -> ReservationWindow | None:
         """Return the reservation that keeps a session ending at `until` off the agent: one of
         others that is open, or any that begins before its end.
         """
-        if not needs.may_run_on(agent):
+        if not requirements.may_run_on(agent):
             return agent.window
         window = agent.next_window
         return window if window and self._assumed_end(until) > window.starts_at else None
@@ -73,86 +73,96 @@ class AgentFacts:
     def is_future(self, window: ReservationWindow) -> bool:
         return window.starts_at > self._now
 
-    def latest_start(self, ordinal: int, lasts: timedelta | None) -> datetime | None:
+    def latest_start(self, agent_number: int, max_runtime: timedelta | None) -> datetime | None:
         """Return the latest start there that ends before the agent is reserved; None: any time."""
-        window = self._agents.views[ordinal].next_window
-        return window and window.starts_at - (ASSUMED_RUNTIME if lasts is None else lasts)
+        window = self._agents.views[agent_number].next_window
+        return window and window.starts_at - (ASSUMED_RUNTIME if max_runtime is None else max_runtime)
 
-    def expected_ends(self, ordinal: int) -> Sequence[RunningAllocation]:
+    def expected_ends(self, agent_number: int) -> Sequence[RunningAllocation]:
         """Return the allocations there without a known end, with their expected ends."""
-        return self._agents.views[ordinal].expected_ends
+        return self._agents.views[agent_number].expected_ends
 
     def agent_number(self, agent_id: int) -> int | None:
         return self._agents.numbers.get(agent_id)
 
-    def capacity(self, ordinal: int) -> int:
-        return self._agents.capacities[ordinal]
+    def capacity(self, agent_number: int) -> int:
+        return self._agents.capacities[agent_number]
 
     def agent_size(self, agent_id: int) -> AgentSize:
-        fleet, ordinal = self._agents, self._agents.numbers[agent_id]
-        names = tuple([devices.slot_name for devices in fleet.views[ordinal].devices])
-        return AgentSize(fleet.capacities[ordinal] - ordinal, fleet.largest[ordinal] - ordinal, names)
+        agents, agent_number = self._agents, self._agents.numbers[agent_id]
+        names = tuple([devices.slot_name for devices in agents.views[agent_number].devices])
+        return AgentSize(
+            agents.capacities[agent_number] - agent_number, agents.largest[agent_number] - agent_number, names
+        )
 
-    def is_enough(self, size: AgentSize, shape: RequestClass) -> bool:
-        """Return True if an empty agent of that size could hold the largest kernel of `shape`."""
-        request, fits = shape.requests[0], self._layout.fits
-        is_large = fits(request, size.capacity) and fits(shape.largest_single(request), size.largest)
-        return is_large and can_assign_all(shape.requirements.kernels[shape.order[0]], size.device_names)
+    def is_enough(self, size: AgentSize, request_class: RequestClass) -> bool:
+        """Return True if an empty agent of that size could hold the largest kernel of `request_class`."""
+        request, fits = request_class.requests[0], self._layout.fits
+        is_large = fits(request, size.capacity) and fits(request_class.largest_single(request), size.largest)
+        return is_large and can_assign_all(
+            request_class.requirements.kernels[request_class.order[0]], size.device_names
+        )
 
-    def sizes(self, needs: Requirements, largest: int | None = None) -> AgentSizes:
-        """Return the sizes of the agents that could host `needs` at any time, schedulable or not;
+    def sizes(self, requirements: Requirements, largest: int | None = None) -> AgentSizes:
+        """Return the sizes of the agents that could host `requirements` at any time, schedulable or not;
         `largest` as in `rooms_for_one`.
         """
-        return self._agents.sizes(needs, largest)
+        return self._agents.sizes(requirements, largest)
 
-    def largest_kernels(self, needs: Requirements) -> list[int]:
+    def largest_kernels(self, requirements: Requirements) -> list[int]:
         """Return the most that one kernel gets on each of these agents."""
-        return self._agents.largest_kernels(needs)
+        return self._agents.largest_kernels(requirements)
 
-    def is_large_enough(self, ordinal: int, request: int) -> bool:
+    def is_large_enough(self, agent_number: int, request: int) -> bool:
         """Return True if one kernel of this size fits on the empty agent."""
-        return self._layout.fits(request, self._agents.largest[ordinal])
+        return self._layout.fits(request, self._agents.largest[agent_number])
 
     def limit_to_one_kernel(self, vectors: list[int], largest: int | None) -> list[int]:
         """Limit free vectors to what one kernel may get; with `largest`, the largest kernel of
         several, to agents that can hold it.
         """
-        fleet, fits = self._agents, self._layout.fits
-        if largest is None and not fleet.is_overcommitted:
+        agents, fits = self._agents, self._layout.fits
+        if largest is None and not agents.is_overcommitted:
             return vectors
-        owned = [(vector, fleet.largest[vector & FIELD_MASK]) for vector in vectors]
+        owned = [(vector, agents.largest[vector & FIELD_MASK]) for vector in vectors]
         if largest is not None:
             return [vector if fits(largest, most) else vector & FIELD_MASK for vector, most in owned]
         return [self._layout.lesser(vector, most) for vector, most in owned]
 
-    def add_released(self, ordinal: int, room: int, released: int) -> int:
+    def add_released(self, agent_number: int, room: int, released: int) -> int:
         """Add released capacity to `room`, at most up to the capacity of the agent."""
-        missing = self._layout.less(self.capacity(ordinal), room - ordinal) - ordinal
+        missing = self._layout.less(self.capacity(agent_number), room - agent_number) - agent_number
         return room + self._layout.lesser(released, missing)
 
-    def _with_model(self, needs: Requirements, ordinals: list[int]) -> list[int]:
+    def _with_model(self, requirements: Requirements, agent_numbers: list[int]) -> list[int]:
         """Filter agents by the requested device model."""
-        if not needs.device_model:
-            return ordinals
-        return [ordinal for ordinal in ordinals if needs.suits(self._agents.views[ordinal])]
+        if not requirements.device_model:
+            return agent_numbers
+        return [
+            agent_number
+            for agent_number in agent_numbers
+            if requirements.suits(self._agents.views[agent_number])
+        ]
 
-    def _record_again(self, ordinal: int) -> None:
+    def _record_again(self, agent_number: int) -> None:
         """Note that an agent has more capacity. Does nothing here, as failed searches are not
         remembered.
         """
 
-    def _is_host(self, shape: RequestClass, search: CandidateQueries, ordinal: int) -> bool:
+    def _is_host(self, request_class: RequestClass, search: CandidateQueries, agent_number: int) -> bool:
         """Return True if a kernel with this search could run on the agent, given capacity."""
-        if shape.designated is not None:
-            return ordinal == shape.designated
-        pool = self._agents.pool_of[ordinal]
+        if request_class.designated is not None:
+            return agent_number == request_class.designated
+        pool = self._agents.pool_of[agent_number]
         is_searched = any(number == pool for number, _query in search)
-        return is_searched and shape.requirements.suits(self._agents.views[ordinal])
+        return is_searched and request_class.requirements.suits(self._agents.views[agent_number])
 
-    def _may_host(self, shape: RequestClass, request: int, search: CandidateQueries, ordinal: int) -> bool:
+    def _may_host(
+        self, request_class: RequestClass, request: int, search: CandidateQueries, agent_number: int
+    ) -> bool:
         """Return True if it could run there and the agent is large enough."""
-        is_host = self._is_host(shape, search, ordinal)
-        return is_host and self.is_large_enough(ordinal, shape.largest_single(request))
+        is_host = self._is_host(request_class, search, agent_number)
+        return is_host and self.is_large_enough(agent_number, request_class.largest_single(request))
 
     def _assumed_end(self, until: Until) -> datetime:
         return self._unknown_until if until is None else until

@@ -23,7 +23,7 @@ from scheduler.engine.capacity.capacity_hold import Release, Released, Until
 from scheduler.engine.capacity.placement_group import AgentFilter
 from scheduler.engine.capacity.tracker import CapacityTracker
 from scheduler.engine.index.agent_index import AgentIndex
-from scheduler.engine.index.request_shape import CandidateQueries, RequestClass
+from scheduler.engine.index.request_class import CandidateQueries, RequestClass
 from scheduler.engine.index.resource_vector import FIELD_MASK
 from scheduler.engine.snapshot import Requirements
 from scheduler.engine.values import GroupHost
@@ -45,10 +45,13 @@ class _AssignedPart(NamedTuple):
 
 
 def capacity_tracker(
-    fleet: AgentIndex, now: datetime, companions: Mapping[str, Iterable[GroupHost]], least_memory: int = 0
+    agents: AgentIndex,
+    now: datetime,
+    placement_group: Mapping[str, Iterable[GroupHost]],
+    least_memory: int = 0,
 ) -> CapacityTracker:
-    kind = FractionalTracker if fleet.layout.shared else CapacityTracker
-    return kind(fleet, now, companions, least_memory)
+    kind = FractionalTracker if agents.layout.shared else CapacityTracker
+    return kind(agents, now, placement_group, least_memory)
 
 
 class FractionalTracker(CapacityTracker):
@@ -64,12 +67,12 @@ class FractionalTracker(CapacityTracker):
 
     def __init__(
         self,
-        fleet: AgentIndex,
+        agents: AgentIndex,
         now: datetime,
-        companions: Mapping[str, Iterable[GroupHost]],
+        placement_group: Mapping[str, Iterable[GroupHost]],
         least_memory: int,
     ) -> None:
-        super().__init__(fleet, now, companions, least_memory)
+        super().__init__(agents, now, placement_group, least_memory)
         # by agent number and slot; None: unknown
         self._devices: dict[tuple[int, str], SharedDevices | None] = {}
         self._device_indexes: dict[tuple[int, str], SharedDeviceIndex] = {}  # by pool and slot
@@ -83,18 +86,18 @@ class FractionalTracker(CapacityTracker):
 
     def reserve(
         self,
-        shape: RequestClass,
-        ordinals: list[int],
+        request_class: RequestClass,
+        agent_numbers: list[int],
         until: Until,
         *,
         priority: int,
         released: int = 0,
         is_first: bool = True,
     ) -> tuple[int, ...]:
-        if shape.fractional_requests:
-            self._held_for_parts.update(ordinals)
+        if request_class.fractional_requests:
+            self._held_for_parts.update(agent_numbers)
         return super().reserve(
-            shape, ordinals, until, priority=priority, released=released, is_first=is_first
+            request_class, agent_numbers, until, priority=priority, released=released, is_first=is_first
         )
 
     def remove_holds(self) -> None:
@@ -102,55 +105,57 @@ class FractionalTracker(CapacityTracker):
             self._searches.clear()
         super().remove_holds()
 
-    def has_room_beside(self, shape: RequestClass, until: Until, priority: int) -> bool:
-        has_room = super().has_room_beside(shape, until, priority)
+    def has_room_beside(self, request_class: RequestClass, until: Until, priority: int) -> bool:
+        has_room = super().has_room_beside(request_class, until, priority)
         self._searches.clear()  # they searched while less was open
         return has_room
 
     def has_ends(self) -> bool:
         return super().has_ends() or self._ending_parts > 0
 
-    def ends(self, ordinal: int) -> list[Release]:
+    def ends(self, agent_number: int) -> list[Release]:
         """Known ends with released capacity, including devices that become whole when their last
         share ends.
         """
-        ends = super().ends(ordinal)
-        shares = self._ending_shares(ordinal)
+        ends = super().ends(agent_number)
+        shares = self._ending_shares(agent_number)
         if not shares:
             return ends
         last: dict[tuple[str, int], datetime] = {}
         for ends_at, share in shares:
             key = share.slot_name, share.device_id
             last[key] = max(ends_at, last.get(key, ends_at))
-        whole = self._becoming_whole(ordinal, [share for _, share in shares])
+        whole = self._becoming_whole(agent_number, [share for _, share in shares])
         freed = [(last[key], self._layout.pack_room({whole_slot(key[0]): MILLI})) for key in whole]
-        given = [(each.until, each.joining_request) for each in self._parts_on.get(ordinal, ()) if each.until]
+        given = [
+            (each.until, each.joining_request) for each in self._parts_on.get(agent_number, ()) if each.until
+        ]
         return sorted(ends + freed + given)
 
-    def released_by(self, ordinal: int, at: datetime) -> Released:
-        held, shares = super().released_by(ordinal, at)
-        given = [each for each in self._parts_on.get(ordinal, ()) if each.until and each.until <= at]
+    def released_by(self, agent_number: int, at: datetime) -> Released:
+        held, shares = super().released_by(agent_number, at)
+        given = [each for each in self._parts_on.get(agent_number, ()) if each.until and each.until <= at]
         return Released(
             held + sum([each.joining_request for each in given]), (*shares, *[each.share for each in given])
         )
 
-    def released(self, ordinal: int, held: RunningAllocation | PreemptibleAllocation) -> int:
+    def released(self, agent_number: int, held: RunningAllocation | PreemptibleAllocation) -> int:
         amounts = dict(held.slots)
         shared = Counter[str]()
         for share in held.shares:
             shared[share.slot_name] += share.amount
         for name in self._layout.shared:
-            if self._devices_on(ordinal, name) is not None:
+            if self._devices_on(agent_number, name) is not None:
                 amounts[whole_slot(name)] = (held.slots[name] - shared[name]) // MILLI * MILLI
         return self._layout.pack_room(amounts)
 
-    def unshared(self, ordinal: int, shares: Iterable[DeviceShare]) -> int:
-        names = [whole_slot(name) for name, _ in self._becoming_whole(ordinal, shares)]
+    def unshared(self, agent_number: int, shares: Iterable[DeviceShare]) -> int:
+        names = [whole_slot(name) for name, _ in self._becoming_whole(agent_number, shares)]
         return self._layout.pack_room({name: MILLI * count for name, count in Counter(names).items()})
 
     def fits_on(
         self,
-        ordinal: int,
+        agent_number: int,
         request: int,
         room: int,
         gone: Iterable[DeviceShare] = (),
@@ -158,11 +163,11 @@ class FractionalTracker(CapacityTracker):
         count: int = 1,
     ) -> bool:
         part = self._agents.fractional_requests.get(request)
-        devices = None if part is None else self._devices_on(ordinal, part.slot_name)
+        devices = None if part is None else self._devices_on(agent_number, part.slot_name)
         if part is None or devices is None:
-            return super().fits_on(ordinal, request, room, gone, at, count)
+            return super().fits_on(agent_number, request, room, gone, at, count)
         if at is not None:
-            gone = [share for ends_at, share in self._ending_shares(ordinal) if ends_at <= at]
+            gone = [share for ends_at, share in self._ending_shares(agent_number) if ends_at <= at]
         left = Counter(devices.free)
         for share in gone:
             if share.slot_name == part.slot_name:
@@ -171,8 +176,8 @@ class FractionalTracker(CapacityTracker):
         places += self._whole_devices(room, part.slot_name) // MILLI * (MILLI // part.amount)
         return places >= count and self._layout.fits(part.joining_request * count, room)
 
-    def free_devices(self, needs: Requirements) -> dict[str, list[int]]:
-        rooms = self.limit_to_one_kernel(self.free_vectors(needs), None)
+    def free_devices(self, requirements: Requirements) -> dict[str, list[int]]:
+        rooms = self.limit_to_one_kernel(self.free_vectors(requirements), None)
         return {name: self._rooms_by_device(rooms, name) for name in self._layout.shared}
 
     def _rooms_by_device(self, vectors: Iterable[int], slot_name: str) -> list[int]:
@@ -181,71 +186,73 @@ class FractionalTracker(CapacityTracker):
         for device in chain.from_iterable(
             self._device_index(pool, slot_name).devices.values() for pool in pools
         ):
-            most[device.ordinal] = max(device.rest, most.get(device.ordinal, 0))
+            most[device.agent_number] = max(device.rest, most.get(device.agent_number, 0))
         rooms, shift = [], self._layout.shift_of(slot_name)
         for vector in vectors:
-            if pool_of[ordinal := vector & FIELD_MASK] in pools:
-                of_one = MILLI if self._whole_devices(vector, slot_name) >= MILLI else most.get(ordinal, 0)
+            if pool_of[agent_number := vector & FIELD_MASK] in pools:
+                of_one = (
+                    MILLI if self._whole_devices(vector, slot_name) >= MILLI else most.get(agent_number, 0)
+                )
                 rooms.append(vector - (vector & FIELD_MASK << shift) + (of_one << shift))
         return rooms
 
-    def _take_all(self, shape: RequestClass, until: Until) -> list[int] | None:
+    def _take_all(self, request_class: RequestClass, until: Until) -> list[int] | None:
         """Take all kernels. Kernels that must be together are tried on one agent after the other,
         as only placing each of them shows if the devices suffice.
         """
-        if not shape.is_together:
-            return super()._take_all(shape, until)
+        if not request_class.is_together:
+            return super()._take_all(request_class, until)
         start, tried = len(self._taken), set[int]()
         while True:
-            (request, search), *others = shape.queries
+            (request, search), *others = request_class.queries
             first = self.occupancy.find_first(
-                partial(self._take, shape, request, search, until), shape, tried
+                partial(self._take, request_class, request, search, until), request_class, tried
             )
             if first is None:
                 return None
             here = AgentFilter(only=(first,))
-            if all(self._take(shape, *other, until, here) is not None for other in others):
-                return [first] * len(shape.queries)
+            if all(self._take(request_class, *other, until, here) is not None for other in others):
+                return [first] * len(request_class.queries)
             self._undo(start)
             tried.add(first)
 
     def _take(
         self,
-        shape: RequestClass,
+        request_class: RequestClass,
         request: int,
         search: CandidateQueries,
         until: Until,
         allowed: AgentFilter | None = None,
     ) -> int | None:
-        part = shape.fractional_requests.get(request)
+        part = request_class.fractional_requests.get(request)
         if part is None:
-            return super()._take(shape, request, search, until, allowed)
+            return super()._take(request_class, request, search, until, allowed)
         if until is not None and self.has_hold_beyond(until):
-            ordinal = self._share_held(shape, request, search, part, until, allowed)
-            if ordinal is not None:
-                return ordinal
-        preferred, designated = shape.preferred, shape.designated
+            agent_number = self._share_held(request_class, request, search, part, until, allowed)
+            if agent_number is not None:
+                return agent_number
+        preferred, designated = request_class.preferred, request_class.designated
         if preferred is not None and self._share_if_allowed(preferred, request, part, until, allowed):
             return preferred
-        search = self._open_pools(search, until) if shape.is_bounded else search
+        search = self._open_pools(search, until) if request_class.is_bounded else search
         if allowed is not None:
             search, few = allowed.within(search, self._agents.pool_of)
             share = partial(self._share_if_allowed, request=request, part=part, until=until, allowed=allowed)
-            ordinal = next(filter(share, few), None)
-            if ordinal is not None:
-                return ordinal
-        ordinal = self._join_shared(request, part, search, until, is_usual=allowed is None)
-        if ordinal is not None:
-            return ordinal
-        ordinal = self._share_whole(request, part, search, until)
-        if ordinal is None and designated is not None:
+            agent_number = next(filter(share, few), None)
+            if agent_number is not None:
+                return agent_number
+        agent_number = self._join_shared(request, part, search, until, is_usual=allowed is None)
+        if agent_number is not None:
+            return agent_number
+        agent_number = self._share_whole(request, part, search, until)
+        if agent_number is None and designated is not None:
             return designated if self._share_if_allowed(designated, request, part, until, allowed) else None
-        return ordinal
+        return agent_number
 
     def _join_shared(
         self, request: int, part: FractionalRequest, search: CandidateQueries, until: Until, *, is_usual: bool
     ) -> int | None:
-        """Place on a shared device with enough left. `is_usual`: all searches of the shape look
+        """Place on a shared device with enough left. `is_usual`: all searches of the request class look
         here, so agents without capacity are remembered.
         """
         for pool, query in search:
@@ -256,44 +263,49 @@ class FractionalTracker(CapacityTracker):
                 finder = SharedDeviceSearch(self._device_index(pool, part.slot_name), part.amount)
                 if is_usual:
                     self._searches[key] = finder
-            for ordinal in finder.candidates(self._open, self._layout.guards, part.joining_request):
-                is_host = hosts is None or ordinal in hosts
-                if is_host and self._share_on(ordinal, request, part, until):
-                    return ordinal
+            for agent_number in finder.candidates(self._open, self._layout.guards, part.joining_request):
+                is_host = hosts is None or agent_number in hosts
+                if is_host and self._share_on(agent_number, request, part, until):
+                    return agent_number
         return None
 
     def _share_if_allowed(
-        self, ordinal: int, request: int, part: FractionalRequest, until: Until, allowed: AgentFilter | None
+        self,
+        agent_number: int,
+        request: int,
+        part: FractionalRequest,
+        until: Until,
+        allowed: AgentFilter | None,
     ) -> bool:
-        if ordinal < 0 or not (allowed is None or ordinal in allowed):
+        if agent_number < 0 or not (allowed is None or agent_number in allowed):
             return False
-        closes_at = self._agents.closes_at[self._agents.pool_of[ordinal]]
+        closes_at = self._agents.closes_at[self._agents.pool_of[agent_number]]
         if closes_at is not None and self._assumed_end(until) > closes_at:
             return False
-        return self._share_on(ordinal, request, part, until)
+        return self._share_on(agent_number, request, part, until)
 
-    def _share_on(self, ordinal: int, request: int, part: FractionalRequest, until: Until) -> bool:
+    def _share_on(self, agent_number: int, request: int, part: FractionalRequest, until: Until) -> bool:
         """Take capacity on that agent from what is open to all, if there is enough."""
-        device_id, vector = self._device_on(ordinal, request, part)
-        kept, fits = self._holds.get(ordinal), self._layout.fits
+        device_id, vector = self._device_on(agent_number, request, part)
+        kept, fits = self._holds.get(agent_number), self._layout.fits
         if kept is None:
-            if not fits(vector, self._open[ordinal]):
+            if not fits(vector, self._open[agent_number]):
                 return False
-            self._set_open(ordinal, self._open[ordinal] - vector)
+            self._set_open(agent_number, self._open[agent_number] - vector)
         else:
-            if ordinal in self._held_for_parts or not (
+            if agent_number in self._held_for_parts or not (
                 fits(vector, kept.free) and fits(request, kept.left_over)
             ):
                 return False
             kept.free -= vector
             kept.left_over -= request
-            self._update_open(ordinal)
-        self._record(ordinal, vector, request, part, device_id, until, was_open=True)
+            self._update_open(agent_number)
+        self._record(agent_number, vector, request, part, device_id, until, was_open=True)
         return True
 
     def _share_held(
         self,
-        shape: RequestClass,
+        request_class: RequestClass,
         request: int,
         search: CandidateQueries,
         part: FractionalRequest,
@@ -303,16 +315,18 @@ class FractionalTracker(CapacityTracker):
         """Place on an agent whose reserving session starts only after this one ends; the oldest
         reservation first.
         """
-        for ordinal, kept in self._holds.items():
+        for agent_number, kept in self._holds.items():
             in_time = kept.until is not None and until <= kept.until
-            may_run = self._is_host(shape, search, ordinal) and (allowed is None or ordinal in allowed)
-            device_id, vector = self._device_on(ordinal, request, part)
-            is_large = self.is_large_enough(ordinal, request)
+            may_run = self._is_host(request_class, search, agent_number) and (
+                allowed is None or agent_number in allowed
+            )
+            device_id, vector = self._device_on(agent_number, request, part)
+            is_large = self.is_large_enough(agent_number, request)
             if in_time and may_run and is_large and self._layout.fits(vector, kept.free):
                 kept.free -= vector
-                self._record(ordinal, vector, request, part, device_id, until, was_open=False)
-                self._update_open(ordinal)
-                return ordinal
+                self._record(agent_number, vector, request, part, device_id, until, was_open=False)
+                self._update_open(agent_number)
+                return agent_number
         return None
 
     def _share_whole(
@@ -320,27 +334,27 @@ class FractionalTracker(CapacityTracker):
     ) -> int | None:
         """Share a whole device on the best agent that has no reservation for another part."""
         hidden = {each: self._open[each] for each in self._held_for_parts if each in self._holds}
-        for ordinal in hidden:
-            self._set_open(ordinal, ordinal)
-        tries = (self._grids[pool].take(query) for pool, query in search)
+        for agent_number in hidden:
+            self._set_open(agent_number, agent_number)
+        tries = (self._bins[pool].take(query) for pool, query in search)
         found = next((each for each in tries if each is not None), None)
-        for ordinal, vector in hidden.items():
-            self._set_open(ordinal, vector)
+        for agent_number, vector in hidden.items():
+            self._set_open(agent_number, vector)
         if found is not None:
             if found in self._holds:
                 self._holds[found].take(request)
             self._record(found, request, request, part, None, until, was_open=True)
         return found
 
-    def _device_on(self, ordinal: int, request: int, part: FractionalRequest) -> tuple[int | None, int]:
+    def _device_on(self, agent_number: int, request: int, part: FractionalRequest) -> tuple[int | None, int]:
         """Return the shared device to join on the agent, None if none fits, and the vector to take."""
-        devices = self._devices_on(ordinal, part.slot_name)
+        devices = self._devices_on(agent_number, part.slot_name)
         device_id = None if devices is None else devices.best_fit(part.amount)
         return device_id, request if device_id is None else part.joining_request
 
     def _record(
         self,
-        ordinal: int,
+        agent_number: int,
         vector: int,
         request: int,
         part: FractionalRequest,
@@ -349,65 +363,69 @@ class FractionalTracker(CapacityTracker):
         *,
         was_open: bool,
     ) -> None:
-        devices = self._devices_on(ordinal, part.slot_name)
+        devices = self._devices_on(agent_number, part.slot_name)
         if devices is None:
-            self._taken.append((ordinal, vector, until, was_open))
+            self._taken.append((agent_number, vector, until, was_open))
             return
         given = _AssignedPart(
             part.slot_name, devices.start_sharing() if device_id is None else device_id, part.amount, until, request, part.joining_request
         )  # fmt: skip
-        self._change(devices, ordinal, given, -given.amount)
+        self._change(devices, agent_number, given, -given.amount)
         self._parts_by_position[len(self._taken)] = given
         self._ending_parts += until is not None
-        self._parts_on.setdefault(ordinal, []).append(given)
-        self._taken.append((ordinal, vector, None, was_open))  # `ends` reads the end from `_given`
+        self._parts_on.setdefault(agent_number, []).append(given)
+        self._taken.append((agent_number, vector, None, was_open))  # `ends` reads the end from `_given`
 
     def _undo(self, start: int) -> None:
         while len(self._taken) > start:
             given = self._parts_by_position.pop(len(self._taken) - 1, None)
             if given is None:
-                ordinal = self._taken[-1][0]
+                agent_number = self._taken[-1][0]
                 super()._undo(len(self._taken) - 1)
             else:
-                ordinal = self._undo_part(given)
-            self._record_again(ordinal)
+                agent_number = self._undo_part(given)
+            self._record_again(agent_number)
 
     def _undo_part(self, given: _AssignedPart) -> int:
         """Undo the last taken part. Return the agent number."""
-        ordinal, vector, _, was_open = self._taken.pop()
-        self._parts_on[ordinal].pop()
+        agent_number, vector, _, was_open = self._taken.pop()
+        self._parts_on[agent_number].pop()
         self._ending_parts -= given.until is not None
-        devices = self._devices_on(ordinal, given.slot_name)
+        devices = self._devices_on(agent_number, given.slot_name)
         assert devices is not None
-        self._change(devices, ordinal, given, given.amount)
-        kept = self._holds.get(ordinal)
+        self._change(devices, agent_number, given, given.amount)
+        kept = self._holds.get(agent_number)
         if kept is None:
-            self._set_open(ordinal, self._open[ordinal] + vector)
-            return ordinal
+            self._set_open(agent_number, self._open[agent_number] + vector)
+            return agent_number
         kept.free += vector
         if was_open:
             kept.left_over += given.request
-        self._update_open(ordinal)
-        return ordinal
+        self._update_open(agent_number)
+        return agent_number
 
-    def _record_again(self, ordinal: int) -> None:
+    def _record_again(self, agent_number: int) -> None:
         """Record the devices of the agent again, so that finders that rejected it look again."""
         for (pool, slot_name), shelf in self._device_indexes.items():
-            devices = self._devices_on(ordinal, slot_name) if pool == self._agents.pool_of[ordinal] else None
+            devices = (
+                self._devices_on(agent_number, slot_name)
+                if pool == self._agents.pool_of[agent_number]
+                else None
+            )
             for device_id, left in devices.free.items() if devices else ():
-                shelf.record(left, ordinal, device_id)
+                shelf.record(left, agent_number, device_id)
 
-    def _change(self, devices: SharedDevices, ordinal: int, given: _AssignedPart, amount: int) -> None:
-        shelf = self._device_index(self._agents.pool_of[ordinal], given.slot_name)
+    def _change(self, devices: SharedDevices, agent_number: int, given: _AssignedPart, amount: int) -> None:
+        shelf = self._device_index(self._agents.pool_of[agent_number], given.slot_name)
         devices.change(given.device_id, amount)
-        shelf.record(devices.free.get(given.device_id, 0), ordinal, given.device_id)
+        shelf.record(devices.free.get(given.device_id, 0), agent_number, given.device_id)
 
-    def _devices_on(self, ordinal: int, slot_name: str) -> SharedDevices | None:
-        key = ordinal, slot_name
+    def _devices_on(self, agent_number: int, slot_name: str) -> SharedDevices | None:
+        key = agent_number, slot_name
         try:
             return self._devices[key]
         except KeyError:
-            known = self._agents.views[ordinal].devices
+            known = self._agents.views[agent_number].devices
             found = (SharedDevices(each.open) for each in known if each.slot_name == slot_name)
             self._devices[key] = devices = next(found, None)
             return devices
@@ -418,32 +436,34 @@ class FractionalTracker(CapacityTracker):
         if key not in self._device_indexes:
             shelf = self._device_indexes[key] = SharedDeviceIndex()
             # Ties: the highest agent number, which is the smallest id, first.
-            for ordinal in reversed(self._agents.members[pool]):
-                for devices in self._agents.views[ordinal].devices:
+            for agent_number in reversed(self._agents.members[pool]):
+                for devices in self._agents.views[agent_number].devices:
                     for device in devices.open if devices.slot_name == slot_name else ():
-                        shelf.record(device.free, ordinal, device.id)
+                        shelf.record(device.free, agent_number, device.id)
         return self._device_indexes[key]
 
-    def _ending_shares(self, ordinal: int) -> list[tuple[datetime, DeviceShare]]:
+    def _ending_shares(self, agent_number: int) -> list[tuple[datetime, DeviceShare]]:
         """Return shares with a known end in the future; overdue ones may never end."""
-        running = self._agents.views[ordinal].running
+        running = self._agents.views[agent_number].running
         known = [
             (each.ends_at, share) for each in running if each.ends_at > self._now for share in each.shares
         ]
-        given = self._parts_on.get(ordinal, ())
+        given = self._parts_on.get(agent_number, ())
         return known + [(each.until, each.share) for each in given if each.until is not None]
 
-    def _becoming_whole(self, ordinal: int, shares: Iterable[DeviceShare]) -> list[tuple[str, int]]:
+    def _becoming_whole(self, agent_number: int, shares: Iterable[DeviceShare]) -> list[tuple[str, int]]:
         """Return the devices (slot, id) that are whole without these shares."""
         gone: Counter[tuple[str, int]] = Counter()
         for share in shares:
             gone[share.slot_name, share.device_id] += share.amount
         return [
-            key for key, amount in gone.items() if amount + self._rest_of(key[0], ordinal, key[1]) == MILLI
+            key
+            for key, amount in gone.items()
+            if amount + self._rest_of(key[0], agent_number, key[1]) == MILLI
         ]
 
-    def _rest_of(self, slot_name: str, ordinal: int, device_id: int) -> int:
-        devices = self._devices_on(ordinal, slot_name)
+    def _rest_of(self, slot_name: str, agent_number: int, device_id: int) -> int:
+        devices = self._devices_on(agent_number, slot_name)
         return 0 if devices is None else devices.free.get(device_id, 0)
 
     def _whole_devices(self, vector: int, slot_name: str) -> int:

@@ -9,7 +9,7 @@ from scheduler.engine.index.bin_index import restricted_to
 
 if TYPE_CHECKING:
     from scheduler.engine.index.bin_index import BinIndex
-    from scheduler.engine.index.request_shape import CandidateQueries, RequestClass
+    from scheduler.engine.index.request_class import CandidateQueries, RequestClass
     from scheduler.engine.snapshot import Requirements
 from scheduler.engine.values import GroupHost
 
@@ -26,15 +26,15 @@ class AgentFilter:
     only: tuple[int, ...] | None = None
     hosts: Container[int] | None = None
 
-    def __contains__(self, ordinal: object) -> bool:
-        if ordinal in self.without or (self.only is not None and ordinal not in self.only):
+    def __contains__(self, agent_number: object) -> bool:
+        if agent_number in self.without or (self.only is not None and agent_number not in self.only):
             return False
-        return self.hosts is None or ordinal in self.hosts
+        return self.hosts is None or agent_number in self.hosts
 
     def take(
         self,
         search: "CandidateQueries",
-        grids: Sequence["BinIndex"],
+        bins: Sequence["BinIndex"],
         pool_of: Sequence[int],
         take_on: Callable[[int], bool],
     ) -> int | None:
@@ -42,8 +42,8 @@ class AgentFilter:
         the grids of the pools. Return its number.
         """
         queries, few = self.within(search, pool_of)
-        tries = (grids[pool].take(query) for pool, query in queries)
-        found = next((ordinal for ordinal in tries if ordinal is not None), None)
+        tries = (bins[pool].take(query) for pool, query in queries)
+        found = next((agent_number for agent_number in tries if agent_number is not None), None)
         return next((each for each in few if take_on(each)), None) if found is None else found
 
     def within(
@@ -58,22 +58,22 @@ class AgentFilter:
         return (), [each for each in self.only if self._is_in(each, pool_of, hosts)]
 
     def _is_in(
-        self, ordinal: int, pool_of: Sequence[int], hosts: Mapping[int, Container[int] | None]
+        self, agent_number: int, pool_of: Sequence[int], hosts: Mapping[int, Container[int] | None]
     ) -> bool:
-        if pool_of[ordinal] not in hosts:
+        if pool_of[agent_number] not in hosts:
             return False
-        of_pool = hosts[pool_of[ordinal]]
-        return ordinal in self and (of_pool is None or ordinal in of_pool)
+        of_pool = hosts[pool_of[agent_number]]
+        return agent_number in self and (of_pool is None or agent_number in of_pool)
 
 
 class GroupOccupancy:
     """Occupancy of placement groups by agent, updated while a pass places sessions."""
 
-    def __init__(self, hosts: Mapping[str, Iterable[GroupHost]], ordinals: Mapping[int, int]) -> None:
+    def __init__(self, hosts: Mapping[str, Iterable[GroupHost]], agent_numbers: Mapping[int, int]) -> None:
         found = {key: {each.agent_id: each.sessions for each in places} for key, places in hosts.items()}
         # By key, then by agent number; unschedulable agents are left out.
         self._counts = {
-            key: {ordinals[each]: count for each, count in counts.items() if each in ordinals}
+            key: {agent_numbers[each]: count for each, count in counts.items() if each in agent_numbers}
             for key, counts in found.items()
         }
         # keys of groups with any session placed
@@ -84,34 +84,34 @@ class GroupOccupancy:
         ] = {}  # agents reserved for the first session of a group
         self._searched_hosts_only: dict[
             str, list[RequestClass]
-        ] = {}  # shapes that search only where their group is
+        ] = {}  # request classes that search only where their group is
         self._is_open = False  # reservations no longer count
         self._is_ignored = False
 
-    def record_placement(self, shape: "RequestClass", ordinals: Iterable[int]) -> None:
-        """Record a placement of that shape."""
-        companions = shape.requirements.placement_group
-        if companions is None:
+    def record_placement(self, request_class: "RequestClass", agent_numbers: Iterable[int]) -> None:
+        """Record a placement of that request class."""
+        placement_group = request_class.requirements.placement_group
+        if placement_group is None:
             return
-        counts = self._counts.setdefault(companions.key, {})
-        self._is_placed.add(companions.key)
-        for ordinal in set(ordinals):
-            if ordinal not in counts:
-                for each in self._searched_hosts_only.pop(companions.key, ()):
+        counts = self._counts.setdefault(placement_group.key, {})
+        self._is_placed.add(placement_group.key)
+        for agent_number in set(agent_numbers):
+            if agent_number not in counts:
+                for each in self._searched_hosts_only.pop(placement_group.key, ()):
                     each.has_no_room = False
-            counts[ordinal] = counts.get(ordinal, 0) + 1
+            counts[agent_number] = counts.get(agent_number, 0) + 1
 
-    def record_reservation(self, shape: "RequestClass", ordinals: Iterable[int]) -> None:
+    def record_reservation(self, request_class: "RequestClass", agent_numbers: Iterable[int]) -> None:
         """Record a reservation: other sessions of its group do not take it, and do not begin
         elsewhere.
         """
-        companions = shape.requirements.placement_group
-        if companions is None:
+        placement_group = request_class.requirements.placement_group
+        if placement_group is None:
             return
-        if companions.rule.is_spread:
-            self._reserved.setdefault(companions.key, set()).update(ordinals)
-        elif companions.key not in self._is_placed:
-            self._reserved_for_first.setdefault(companions.key, tuple(ordinals))
+        if placement_group.rule.is_spread:
+            self._reserved.setdefault(placement_group.key, set()).update(agent_numbers)
+        elif placement_group.key not in self._is_placed:
+            self._reserved_for_first.setdefault(placement_group.key, tuple(agent_numbers))
 
     def ignore_reservations(self) -> None:
         """Ignore reservations from now on."""
@@ -124,15 +124,15 @@ class GroupOccupancy:
         yield
         self._is_ignored = False
 
-    def _filters(self, shape: "RequestClass", used: Collection[int]) -> Iterator[AgentFilter]:
+    def _filters(self, request_class: "RequestClass", used: Collection[int]) -> Iterator[AgentFilter]:
         """Yield filters of agents for the next kernel, in order of preference. `used`: excluded
         agents.
         """
-        companions = shape.requirements.placement_group
-        if companions is None or self._is_ignored:
+        placement_group = request_class.requirements.placement_group
+        if placement_group is None or self._is_ignored:
             yield AgentFilter(used)
             return
-        key, rule = companions
+        key, rule = placement_group
         if rule.is_spread:
             counts = self._counts.get(key, NO_HOSTS) if self._is_open else self._excluded(key)
             for most in (0,) if rule.is_strict else sorted({0, *counts.values()}):
@@ -143,35 +143,35 @@ class GroupOccupancy:
         if not (rule.is_strict and (begins or key in self._is_placed)):
             yield AgentFilter(used)
         if rule.is_strict:
-            self._searched_hosts_only.setdefault(key, []).append(shape)
+            self._searched_hosts_only.setdefault(key, []).append(request_class)
 
     def find_first(
-        self, take: Callable[[AgentFilter], int | None], shape: "RequestClass", used: Collection[int]
+        self, take: Callable[[AgentFilter], int | None], request_class: "RequestClass", used: Collection[int]
     ) -> int | None:
         """Return the first agent number that `take` finds among the preferred agents, or the next
         ones; excludes `used`.
         """
-        for allowed in self._filters(shape, used):
-            ordinal = take(allowed)
-            if ordinal is not None:
-                return ordinal
+        for allowed in self._filters(request_class, used):
+            agent_number = take(allowed)
+            if agent_number is not None:
+                return agent_number
         return None
 
-    def allowed_agents(self, shape: "RequestClass", ordinals: list[int]) -> list[int]:
+    def allowed_agents(self, request_class: "RequestClass", agent_numbers: list[int]) -> list[int]:
         """Filter agents by a strict rule of the placement group, beside reservations."""
-        companions = shape.requirements.placement_group
-        if companions is None or not companions.rule.is_strict:
-            return ordinals
-        key, rule = companions
+        placement_group = request_class.requirements.placement_group
+        if placement_group is None or not placement_group.rule.is_strict:
+            return agent_numbers
+        key, rule = placement_group
         if rule.is_spread:
             counts = self._excluded(key)
-            return [each for each in ordinals if each not in counts]
+            return [each for each in agent_numbers if each not in counts]
         hosts = self.group_hosts(key) if key in self._is_placed else self._reserved_for_first.get(key)
-        return ordinals if hosts is None else [each for each in ordinals if each in hosts]
+        return agent_numbers if hosts is None else [each for each in agent_numbers if each in hosts]
 
-    def has_strict_rule(self, needs: "Requirements") -> bool:
-        """Return True if a strict rule excludes agents for such needs."""
-        return needs.placement_group is not None and needs.placement_group.rule.is_strict
+    def has_strict_rule(self, requirements: "Requirements") -> bool:
+        """Return True if a strict rule excludes agents for such requirements."""
+        return requirements.placement_group is not None and requirements.placement_group.rule.is_strict
 
     def group_hosts(self, key: str) -> Collection[int]:
         """Return the numbers of the schedulable agents that host the group."""
@@ -185,4 +185,4 @@ class GroupOccupancy:
     def _fullest(self, key: str) -> tuple[int, ...]:
         """Return host agents, most sessions of the group first, then the smallest id."""
         counts = self._counts.get(key, NO_HOSTS)
-        return tuple(sorted(counts, key=lambda ordinal: (-counts[ordinal], -ordinal)))
+        return tuple(sorted(counts, key=lambda agent_number: (-counts[agent_number], -agent_number)))

@@ -27,7 +27,7 @@ def shared_slots(snapshot: Snapshot) -> set[str]:
     if not known:
         return set()
     asked = {id(session.requirements): session.requirements for session in snapshot.pending}.values()
-    found = {name for needs in asked for name in _fractional_slots(needs) if name in known}
+    found = {name for requirements in asked for name in _fractional_slots(requirements) if name in known}
     return found.union(*map(_split_slots, snapshot.agents))
 
 
@@ -73,18 +73,18 @@ class DeviceVectors:
         """Return the slot name by which agents that know these devices are ordered."""
         return whole_slot(slot_name) if slot_name in device_names and slot_name in self._shared else slot_name
 
-    def lacks_field(self, needs: Requirements) -> bool:
+    def lacks_field(self, requirements: Requirements) -> bool:
         """Return True if it requests a part of a device for which the layout has no field."""
-        return bool(self._known) and not (_fractional_slots(needs) & self._known) <= {*self._shared}
+        return bool(self._known) and not (_fractional_slots(requirements) & self._known) <= {*self._shared}
 
     def fractional_requests(
-        self, needs: Requirements, requests: Mapping[int, int]
+        self, requirements: Requirements, requests: Mapping[int, int]
     ) -> dict[int, FractionalRequest]:
         """Return the shareable parts that kernels request, by request vector. `requests` is keyed
         by id() of the slots.
         """
         found = {}
-        for slots in needs.kernels if self._shared else ():
+        for slots in requirements.kernels if self._shared else ():
             name = fractional_slot(slots)
             if name in self._shared:
                 request = requests[id(slots)]
@@ -114,8 +114,8 @@ def _known_slots(agents: Iterable[AgentView]) -> set[str]:
     return {devices.slot_name for kind in kinds.values() for devices in kind}
 
 
-def _fractional_slots(needs: Requirements) -> set[str]:
-    names = map(fractional_slot, needs.kernels)
+def _fractional_slots(requirements: Requirements) -> set[str]:
+    names = map(fractional_slot, requirements.kernels)
     return {name for name in names if name is not None}
 
 

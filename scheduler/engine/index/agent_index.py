@@ -18,7 +18,7 @@ from scheduler.engine.index.accelerator_vectors import (
     shared_slots,
 )
 from scheduler.engine.index.bin_index import MEMORY, BinIndex, EmptiestFirstIndex, restricted_to
-from scheduler.engine.index.request_shape import CandidateQueries, RequestClass, total_fractions
+from scheduler.engine.index.request_class import CandidateQueries, RequestClass, total_fractions
 from scheduler.engine.index.resource_vector import Layout, spread_count
 from scheduler.engine.index.round_robin_index import RoundRobinIndex
 from scheduler.engine.snapshot import PendingSession, Requirements, Snapshot
@@ -30,7 +30,7 @@ INDEX_TYPES = {
     Strategy.ROUND_ROBIN: RoundRobinIndex,
 }
 NO_AGENTS: frozenset[int] = frozenset()
-MAX_CLASSES = 10_000  # old shapes stay until the cache is cleared
+MAX_CLASSES = 10_000  # old request classes stay until the cache is cleared
 
 
 class UnknownSlot(Exception):
@@ -60,10 +60,10 @@ class PoolKey(NamedTuple):
             0.0 if closes_at is None else closes_at.timestamp(), self.open_to or 0, self.device_names,
         )  # fmt: skip
 
-    def may_host(self, needs: Requirements) -> bool:
+    def may_host(self, requirements: Requirements) -> bool:
         """Return True if these agents accept such sessions now, given capacity."""
-        is_open = self.open_to is None or self.open_to in needs.reservations
-        return is_open and self.architecture == needs.architecture
+        is_open = self.open_to is None or self.open_to in requirements.reservations
+        return is_open and self.architecture == requirements.architecture
 
 
 class AgentSizes(NamedTuple):
@@ -93,7 +93,7 @@ class AgentIndex:
         self.views = sorted(schedulable, key=lambda agent: agent.id, reverse=True)
         self.ids = [agent.id for agent in self.views]
         self.single_ids = [(agent_id,) for agent_id in self.ids]  # as in placements of one kernel
-        self.numbers = {agent.id: ordinal for ordinal, agent in enumerate(self.views)}
+        self.numbers = {agent.id: agent_number for agent_number, agent in enumerate(self.views)}
         # By agent number, as the following lists.
         self.capacities = self._pack([self.device_vectors.capacity_amounts(agent) for agent in self.views])
         self.is_overcommitted = any(agent.real_capacity is not None for agent in self.views)
@@ -104,7 +104,7 @@ class AgentIndex:
         )
         self._hosts: dict[frozenset[int], frozenset[int]] = {}  # one object per distinct set
         pack_room, free_of = self.layout.pack_room, self.device_vectors.free_amounts
-        self.free = [pack_room(free_of(agent), ordinal) for ordinal, agent in enumerate(self.views)]
+        self.free = [pack_room(free_of(agent), agent_number) for agent_number, agent in enumerate(self.views)]
         self._pool_keys: list[PoolKey] = []
         self.pool_of: list[int] = []  # by agent number
         self.members: list[list[int]] = []  # agent numbers by pool
@@ -133,38 +133,38 @@ class AgentIndex:
             for _, agent in changed:
                 self._set_free(agent)
         self._start_behind(snapshot.last_agent_id)
-        for shape in self._classes.values():
-            shape.has_no_room, shape.may_reserve = False, True
-            shape.search_failed, shape.failed_searches = False, 0
-            shape.longest_runtime.clear()
+        for request_class in self._classes.values():
+            request_class.has_no_room, request_class.may_reserve = False, True
+            request_class.search_failed, request_class.failed_searches = False, 0
+            request_class.longest_runtime.clear()
         if len(self.classes) > MAX_CLASSES:
             self._clear_classes()
         return True
 
-    def request_class(self, needs: Requirements) -> RequestClass:
+    def request_class(self, requirements: Requirements) -> RequestClass:
         """Return the compiled needs. Raises UnknownSlot."""
-        shape = self._classes.get(needs)
-        if shape is None:
-            shape = self._classes[needs] = self._compile(needs)
-        self.classes[id(needs)] = shape
-        self._compiled.append(needs)
-        return shape
+        request_class = self._classes.get(requirements)
+        if request_class is None:
+            request_class = self._classes[requirements] = self._compile(requirements)
+        self.classes[id(requirements)] = request_class
+        self._compiled.append(requirements)
+        return request_class
 
     def compile_requirements(self, pending: Iterable[PendingSession]) -> int:
         """Compile the needs of all these sessions. Return the smallest memory request as a vector.
         Raises UnknownSlot.
         """
-        asked, shapes = list(map(attrgetter("requirements"), pending)), self.classes
+        asked, request_classes = list(map(attrgetter("requirements"), pending)), self.classes
         keys = set(map(id, asked))
-        if not shapes.keys() >= keys:
-            for needs in asked:
-                if id(needs) not in shapes:
-                    self.request_class(needs)
-        return min(map(attrgetter("least_memory"), map(shapes.__getitem__, keys)), default=0)
+        if not request_classes.keys() >= keys:
+            for requirements in asked:
+                if id(requirements) not in request_classes:
+                    self.request_class(requirements)
+        return min(map(attrgetter("least_memory"), map(request_classes.__getitem__, keys)), default=0)
 
-    def pools_open_to(self, needs: Requirements) -> set[int]:
+    def pools_open_to(self, requirements: Requirements) -> set[int]:
         """Return the pools whose agents accept such sessions now, of any size."""
-        return {number for number, key in enumerate(self._pool_keys) if key.may_host(needs)}
+        return {number for number, key in enumerate(self._pool_keys) if key.may_host(requirements)}
 
     def pools_with_devices(self, slot_name: str) -> set[int]:
         """Return the pools whose agents know the devices of that slot one by one."""
@@ -172,60 +172,69 @@ class AgentIndex:
 
     def members_in(self, pools: Iterable[int]) -> list[int]:
         """Return the agent numbers of these pools, pool by pool."""
-        return [ordinal for pool in sorted(pools) for ordinal in self.members[pool]]
+        return [agent_number for pool in sorted(pools) for agent_number in self.members[pool]]
 
-    def sizes(self, needs: Requirements, largest_kernel: int | None = None) -> AgentSizes:
-        """Return the sizes of all agents that suit such needs, schedulable or not; constant over
+    def sizes(self, requirements: Requirements, largest_kernel: int | None = None) -> AgentSizes:
+        """Return the sizes of all agents that suit such requirements, schedulable or not; constant over
         passes. `largest_kernel`: the largest kernel of a combined request; `largest` then applies
         to the combination.
         """
-        key = needs.architecture, needs.device_model, needs.required_agent_id, largest_kernel
+        key = (
+            requirements.architecture,
+            requirements.device_model,
+            requirements.required_agent_id,
+            largest_kernel,
+        )
         sizes = self._sizes.get(key)
         if sizes is None:
             pack, dealing = self.layout.pack_room, self.device_vectors
-            suiting = [agent for agent in self._all_views if needs.suits(agent)]
+            suiting = [agent for agent in self._all_views if requirements.suits(agent)]
             capacities = [pack(dealing.capacity_amounts(agent)) for agent in suiting]
             if largest_kernel is None:
                 alike = {id(each): each for each in map(dealing.largest_amounts, suiting)}.values()
                 largest = {pack(each) for each in alike}
             else:
-                pairs = zip(capacities, self.largest_kernels(needs), strict=True)
+                pairs = zip(capacities, self.largest_kernels(requirements), strict=True)
                 largest = {has if self.layout.fits(largest_kernel, of_one) else 0 for has, of_one in pairs}
             sizes = self._sizes[key] = AgentSizes(capacities, largest)
         return sizes
 
-    def may_hold(self, shape: RequestClass) -> bool:
+    def may_hold(self, request_class: RequestClass) -> bool:
         """Return True if empty schedulable agents could hold all its kernels."""
-        ordinals = self.members_in(shape.pools) if shape.designated is None else [shape.designated]
-        left = [self.capacities[ordinal] for ordinal in ordinals if ordinal >= 0]
-        if shape.is_spread:
-            return spread_count(shape.requests, left, self.layout.fits) == len(shape.requests)
-        for request in shape.requests:
+        agent_numbers = (
+            self.members_in(request_class.pools)
+            if request_class.designated is None
+            else [request_class.designated]
+        )
+        left = [self.capacities[agent_number] for agent_number in agent_numbers if agent_number >= 0]
+        if request_class.is_spread:
+            return spread_count(request_class.requests, left, self.layout.fits) == len(request_class.requests)
+        for request in request_class.requests:
             place = next((n for n, room in enumerate(left) if self.layout.fits(request, room)), None)
             if place is None:
                 return False
-            left[place] -= 0 if shape.is_together else request  # parts of devices do not add up
+            left[place] -= 0 if request_class.is_together else request  # parts of devices do not add up
         return True
 
-    def largest_kernels(self, needs: Requirements) -> list[int]:
+    def largest_kernels(self, requirements: Requirements) -> list[int]:
         """Return the most that one kernel gets on each of these agents."""
         pack, largest_of = self.layout.pack_room, self.device_vectors.largest_amounts
-        return [pack(largest_of(agent)) for agent in self._all_views if needs.suits(agent)]
+        return [pack(largest_of(agent)) for agent in self._all_views if requirements.suits(agent)]
 
     def _start_behind(self, agent_id: int) -> None:
         """Start round-robin behind this agent, which may be gone: ids grow as numbers fall."""
-        ordinal = bisect_left(self.views, -agent_id, key=lambda agent: -agent.id)
-        for grid in self.bins:
-            grid.start_behind(ordinal)
+        agent_number = bisect_left(self.views, -agent_id, key=lambda agent: -agent.id)
+        for index in self.bins:
+            index.start_behind(agent_number)
 
     def _set_free(self, agent: AgentView) -> None:
-        ordinal = self.numbers.get(agent.id)
-        if ordinal is None:
+        agent_number = self.numbers.get(agent.id)
+        if agent_number is None:
             return
-        self.views[ordinal] = agent
-        vector = self.layout.pack_room(self.device_vectors.free_amounts(agent), ordinal)
-        if vector != self.free[ordinal]:
-            self.bins[self.pool_of[ordinal]].set_free(ordinal, vector)
+        self.views[agent_number] = agent
+        vector = self.layout.pack_room(self.device_vectors.free_amounts(agent), agent_number)
+        if vector != self.free[agent_number]:
+            self.bins[self.pool_of[agent_number]].set_free(agent_number, vector)
 
     def _clear_classes(self) -> None:
         self.classes.clear()
@@ -238,7 +247,7 @@ class AgentIndex:
         """Pack the amounts of each agent as vectors."""
         alike = {id(each): each for each in amounts}  # agents of one kind may share an object
         packed = {key: self.layout.pack_room(each) for key, each in alike.items()}
-        return [packed[id(each)] + ordinal for ordinal, each in enumerate(amounts)]
+        return [packed[id(each)] + agent_number for agent_number, each in enumerate(amounts)]
 
     def _fill_pools(self) -> None:
         keys = [_pool_key(agent) for agent in self.views]
@@ -249,49 +258,49 @@ class AgentIndex:
         self.pool_of = [numbers[key] for key in keys]
         kind = INDEX_TYPES[self._strategy]
         self.members = [[] for _ in self._pool_keys]
-        for ordinal, number in enumerate(self.pool_of):
-            self.members[number].append(ordinal)
+        for agent_number, number in enumerate(self.pool_of):
+            self.members[number].append(agent_number)
         for key, members in zip(self._pool_keys, self.members, strict=True):
             device = next((name for name in key.slot_names if name not in (CPU, MEM)), None)
-            grid = kind(
+            index = kind(
                 self.free, self.layout, device and self.device_vectors.ordering_slot(device, key.device_names)
             )
-            grid.fill([self.free[ordinal] for ordinal in members])
-            self.bins.append(grid)
+            index.fill([self.free[agent_number] for agent_number in members])
+            self.bins.append(index)
 
-    def _compile(self, needs: Requirements) -> RequestClass:
-        if not self.layout.has_all(needs.total) or self.device_vectors.lacks_field(needs):
+    def _compile(self, requirements: Requirements) -> RequestClass:
+        if not self.layout.has_all(requirements.total) or self.device_vectors.lacks_field(requirements):
             raise UnknownSlot
-        requests = {id(slots): self.layout.pack_request(slots) for slots in needs.kernels}
-        parts = self.device_vectors.fractional_requests(needs, requests)
+        requests = {id(slots): self.layout.pack_request(slots) for slots in requirements.kernels}
+        parts = self.device_vectors.fractional_requests(requirements, requests)
         self.fractional_requests.update(parts)
-        is_one = needs.gang is Gang.ONE_MACHINE and len(needs.kernels) > 1
-        order, searches, largest = self._queries(needs, requests, is_one_request=is_one and not parts)
-        designated = self._agent_number(needs, needs.required_agent_id)
+        is_one = requirements.gang is Gang.ONE_MACHINE and len(requirements.kernels) > 1
+        order, searches, largest = self._queries(requirements, requests, is_one_request=is_one and not parts)
+        designated = self._agent_number(requirements, requirements.required_agent_id)
         pools = {pool for _, search in searches for pool, _ in search}
-        preferred = self._preferred(needs, pools)
+        preferred = self._preferred(requirements, pools)
         if designated is not None and designated >= 0:
             pools.add(self.pool_of[designated])
         is_bounded = any(self.closes_at[pool] is not None for pool in pools)
         is_together = is_one and bool(parts)
         is_plain = (
-            needs.placement_group is None
+            requirements.placement_group is None
             and not is_together
-            and (needs.gang is not Gang.SPREAD or len(order) == 1)
+            and (requirements.gang is not Gang.SPREAD or len(order) == 1)
         )
         only_search = searches[0][1]
         is_alone = len(order) == len(only_search) == 1 and is_plain and not parts
         return RequestClass(
-            requirements=needs,
+            requirements=requirements,
             order=order,
             queries=searches,
             is_bounded=is_bounded,
             designated=designated,
             preferred=preferred,
             single_query=only_search[0] if is_alone and not is_bounded and preferred is None else None,
-            total=self.layout.pack_request(needs.total),
+            total=self.layout.pack_request(requirements.total),
             least_memory=min(request & MEMORY for request, _ in searches),
-            fractions=total_fractions(needs.total, self.total),
+            fractions=total_fractions(requirements.total, self.total),
             is_plain=is_plain,
             is_together=is_together,
             largest_kernel=largest,
@@ -299,69 +308,81 @@ class AgentIndex:
         )
 
     def _queries(
-        self, needs: Requirements, requests: Mapping[int, int], *, is_one_request: bool
+        self, requirements: Requirements, requests: Mapping[int, int], *, is_one_request: bool
     ) -> tuple[tuple[int, ...], tuple[tuple[int, CandidateQueries], ...], int | None]:
         """Return the order of the kernels, largest first, and request and search of each; if
         combined, one request for all and the largest kernel. `requests` is keyed by id() of the
         slots.
         """
-        packed = [requests[id(slots)] for slots in needs.kernels]
+        packed = [requests[id(slots)] for slots in requirements.kernels]
         if is_one_request:
-            whole, largest = self.layout.pack_request(needs.total), reduce(self.layout.greater, packed)
-            search = self._query_pools(needs, needs.total, whole, largest)
+            whole, largest = self.layout.pack_request(requirements.total), reduce(self.layout.greater, packed)
+            search = self._query_pools(requirements, requirements.total, whole, largest)
             return tuple(range(len(packed))), ((whole, search),), largest
         order = tuple(sorted(range(len(packed)), key=packed.__getitem__, reverse=True))
         searches = {
-            id(slots): self._query_pools(needs, slots, requests[id(slots)], requests[id(slots)])
-            for slots in needs.kernels
+            id(slots): self._query_pools(requirements, slots, requests[id(slots)], requests[id(slots)])
+            for slots in requirements.kernels
         }
-        return order, tuple((packed[index], searches[id(needs.kernels[index])]) for index in order), None
+        return (
+            order,
+            tuple((packed[index], searches[id(requirements.kernels[index])]) for index in order),
+            None,
+        )
 
-    def _agent_number(self, needs: Requirements, agent_id: int | None) -> int | None:
-        """Return the number of that agent; −1 if it could not host `needs`; None if none is named."""
+    def _agent_number(self, requirements: Requirements, agent_id: int | None) -> int | None:
+        """Return the number of that agent; −1 if it could not host `requirements`; None if none is named."""
         if agent_id is None:
             return None
-        ordinal = self.numbers.get(agent_id, -1)
-        if ordinal < 0 or not needs.may_run_on(self.views[ordinal]):
+        agent_number = self.numbers.get(agent_id, -1)
+        if agent_number < 0 or not requirements.may_run_on(self.views[agent_number]):
             return -1
-        agent = self.views[ordinal]
+        agent = self.views[agent_number]
         names = [devices.slot_name for devices in agent.devices]
-        is_dealt = not names or all(can_assign_all(slots, names) for slots in needs.kernels)
+        is_dealt = not names or all(can_assign_all(slots, names) for slots in requirements.kernels)
         is_large = agent.real_capacity is None or all(
-            slots.fits_in(agent.real_capacity) for slots in needs.kernels
+            slots.fits_in(agent.real_capacity) for slots in requirements.kernels
         )
-        return ordinal if is_dealt and is_large else -1
+        return agent_number if is_dealt and is_large else -1
 
-    def _preferred(self, needs: Requirements, pools: set[int]) -> int | None:
-        ordinal = self._agent_number(needs, needs.designated_agent_id) if needs.may_run_elsewhere else None
-        return ordinal if ordinal is not None and ordinal >= 0 and self.pool_of[ordinal] in pools else None
+    def _preferred(self, requirements: Requirements, pools: set[int]) -> int | None:
+        agent_number = (
+            self._agent_number(requirements, requirements.designated_agent_id)
+            if requirements.may_run_elsewhere
+            else None
+        )
+        return (
+            agent_number
+            if agent_number is not None and agent_number >= 0 and self.pool_of[agent_number] in pools
+            else None
+        )
 
     def _query_pools(
-        self, needs: Requirements, slots: ResourceSlots, request: int, one: int
+        self, requirements: Requirements, slots: ResourceSlots, request: int, one: int
     ) -> CandidateQueries:
         """Return the pools to search and a query for each. `one`: largest request of a kernel, if
         `slots` combines several.
         """
-        if needs.required_agent_id is not None:
+        if requirements.required_agent_id is not None:
             return ()
         found = [
             number
             for number, key in enumerate(self._pool_keys)
-            if key.may_host(needs)
+            if key.may_host(requirements)
             and all(name in key.slot_names for name in slots)
             and (not key.device_names or can_assign_all(slots, key.device_names))
         ]
         # Agents reserved for it come first.
         found.sort(key=lambda number: self._pool_keys[number].open_to is None)
         queries = ((number, self.bins[number].query(request)) for number in found)
-        if not (self.is_overcommitted or needs.device_model):
+        if not (self.is_overcommitted or requirements.device_model):
             return tuple(queries)
-        large = ((number, query, self._hosts_in(number, needs, one)) for number, query in queries)
+        large = ((number, query, self._hosts_in(number, requirements, one)) for number, query in queries)
         return tuple(
             (number, restricted_to(query, hosts)) for number, query, hosts in large if hosts != NO_AGENTS
         )
 
-    def _hosts_in(self, pool: int, needs: Requirements, request: int) -> frozenset[int] | None:
+    def _hosts_in(self, pool: int, requirements: Requirements, request: int) -> frozenset[int] | None:
         """Return the agents of a pool that have the model and could hold one kernel if empty; None:
         all.
         """
@@ -369,7 +390,7 @@ class AgentIndex:
         hosts = frozenset(
             each
             for each in members
-            if needs.suits(self.views[each]) and self.layout.fits(request, self.largest[each])
+            if requirements.suits(self.views[each]) and self.layout.fits(request, self.largest[each])
         )
         return None if len(hosts) == len(members) else self._hosts.setdefault(hosts, hosts)
 
@@ -403,8 +424,10 @@ def _slot_names(snapshot: Snapshot) -> set[str]:
     names: set[str] = set()
     for capacity in {id(agent.capacity): agent.capacity for agent in snapshot.agents}.values():
         names.update(capacity)
-    for needs in {id(session.requirements): session.requirements for session in snapshot.pending}.values():
-        names.update(needs.total)
+    for requirements in {
+        id(session.requirements): session.requirements for session in snapshot.pending
+    }.values():
+        names.update(requirements.total)
     return names
 
 

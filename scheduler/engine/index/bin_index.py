@@ -73,7 +73,7 @@ class BinIndex:
         twin._bins = [cell[:] for cell in self._bins]
         return twin
 
-    def start_behind(self, ordinal: int) -> None:
+    def start_behind(self, agent_number: int) -> None:
         """Set the agent that was taken last before the pass. Does nothing except for round-robin."""
 
     def query(self, request: int) -> Query:
@@ -96,12 +96,12 @@ class BinIndex:
             while index:
                 index -= 1
                 entry = cell[index]
-                ordinal = entry & FIELD_MASK
-                left = free[ordinal] - request
-                if not left & guards and (hosts is None or ordinal in hosts):
-                    free[ordinal] = left
+                agent_number = entry & FIELD_MASK
+                left = free[agent_number] - request
+                if not left & guards and (hosts is None or agent_number in hosts):
+                    free[agent_number] = left
                     self._move(place, index, left, entry + grows_by)
-                    return ordinal
+                    return agent_number
             place += 1
         return None
 
@@ -113,12 +113,12 @@ class BinIndex:
         self._bin_numbers = sorted(cells)
         self._bins = [sorted(cells[number]) for number in self._bin_numbers]
 
-    def set_free(self, ordinal: int, vector: int) -> None:
+    def set_free(self, agent_number: int, vector: int) -> None:
         """Set what an agent has free."""
-        was, self._free[ordinal] = self._free[ordinal], vector
+        was, self._free[agent_number] = self._free[agent_number], vector
         place, index = None, 0
-        if ordinal in self._left_out:
-            self._left_out.remove(ordinal)
+        if agent_number in self._left_out:
+            self._left_out.remove(agent_number)
         else:
             place = bisect_left(self._bin_numbers, self._numbers[was >> CPU_SHIFT])
             index = bisect_left(self._bins[place], was & LOW ^ self.flip)
@@ -171,12 +171,12 @@ class EmptiestFirstIndex(BinIndex):
                 entry = cell[index]
                 if entry < low:
                     break
-                ordinal = entry & FIELD_MASK
-                left = free[ordinal] - request
-                if not left & guards and (hosts is None or ordinal in hosts):
-                    free[ordinal] = left
+                agent_number = entry & FIELD_MASK
+                left = free[agent_number] - request
+                if not left & guards and (hosts is None or agent_number in hosts):
+                    free[agent_number] = left
                     self._move(place, index, left, entry + grows_by)
-                    return ordinal
+                    return agent_number
         return None
 
 

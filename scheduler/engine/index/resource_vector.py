@@ -65,11 +65,11 @@ class Layout:
                 request += device_count(amount) * MILLI << self._shift_of[whole_slot(name)]
         return request
 
-    def pack_room(self, slots: Mapping[str, int], ordinal: int = 0) -> int:
+    def pack_room(self, slots: Mapping[str, int], agent_number: int = 0) -> int:
         """Pack what agent number `ordinal` has. Negative amounts count as zero, huge ones as
         MAX_AMOUNT − 1; slots that no agent has and no session requests are left out.
         """
-        vector = ordinal
+        vector = agent_number
         for name, amount in slots.items():
             if amount > 0 and name in self._shift_of:
                 vector += (amount if amount < MAX_AMOUNT else MAX_AMOUNT - 1) << self._shift_of[name]

@@ -26,21 +26,21 @@ class RoundRobinIndex(BinIndex):
         self._negated = sorted(-(vector & FIELD_MASK) for vector in vectors)  # smallest id first
         self._next = 0  # index of the next agent
 
-    def start_behind(self, ordinal: int) -> None:
-        self._next = bisect_left(self._negated, 1 - ordinal)
+    def start_behind(self, agent_number: int) -> None:
+        self._next = bisect_left(self._negated, 1 - agent_number)
 
     def take(self, query: Query) -> int | None:
         request, *_, hosts = query
         free, guards, negated = self._free, self._guards, self._negated
         count, first = len(negated), self._next
         for turn in range(first, first + count):
-            ordinal = -negated[turn % count]
-            left = (free[ordinal] | guards) - request
-            if left & guards == guards and (hosts is None or ordinal in hosts):
-                free[ordinal] = left ^ guards
+            agent_number = -negated[turn % count]
+            left = (free[agent_number] | guards) - request
+            if left & guards == guards and (hosts is None or agent_number in hosts):
+                free[agent_number] = left ^ guards
                 self._next = (turn + 1) % count
-                return ordinal
+                return agent_number
         return None
 
-    def set_free(self, ordinal: int, vector: int) -> None:
-        self._free[ordinal] = vector
+    def set_free(self, agent_number: int, vector: int) -> None:
+        self._free[agent_number] = vector

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from scheduler.engine.index.request_shape import total_fractions
+from scheduler.engine.index.request_class import total_fractions
 from scheduler.engine.snapshot import Snapshot, Tenant
 from scheduler.engine.values import Fractions, Policy
 
@@ -30,16 +30,16 @@ class TenantShare:
         self.share = self.past / weight
 
 
-def charge(standings: Iterable[TenantShare], fractions: Fractions) -> None:
+def charge(shares: Iterable[TenantShare], fractions: Fractions) -> None:
     """Add fractions to each entry. One call for all entries, as it runs for each placement."""
-    for standing in standings:
-        held, most = standing.allocated, standing.most
+    for share_entry in shares:
+        held, most = share_entry.allocated, share_entry.most
         for slot, fraction in fractions:
             held[slot] = amount = held[slot] + fraction
             if amount > most:
                 most = amount
-        standing.most = most
-        standing.share = (most + standing.past) / standing.weight
+        share_entry.most = most
+        share_entry.share = (most + share_entry.past) / share_entry.weight
 
 
 class TenantShares:
@@ -60,11 +60,11 @@ class TenantShares:
 
     def entry(self, key: str) -> TenantShare:
         """Return the entry of a tenant; always the same object."""
-        standing = self.known.get(key)
-        if standing is None:
+        share_entry = self.known.get(key)
+        if share_entry is None:
             tenant = self._tenants.get(key, NEW_TENANT)
             lately = tenant.past_share if self._counts_past else 0.0
-            standing = self.known[key] = TenantShare(len(self._total), lately, tenant.weight)
+            share_entry = self.known[key] = TenantShare(len(self._total), lately, tenant.weight)
             if tenant is not NEW_TENANT:
-                charge((standing,), total_fractions(tenant.allocated, self._total))
-        return standing
+                charge((share_entry,), total_fractions(tenant.allocated, self._total))
+        return share_entry

@@ -10,7 +10,7 @@ from scheduler.engine.accelerators import DeviceShare
 from scheduler.engine.agent_views import PreemptibleAllocation
 from scheduler.engine.capacity.tracker import CapacityTracker
 from scheduler.engine.index.agent_index import AgentIndex
-from scheduler.engine.index.request_shape import RequestClass
+from scheduler.engine.index.request_class import RequestClass
 from scheduler.engine.plan import Eviction
 from scheduler.engine.snapshot import PendingSession, PreemptionRule
 
@@ -37,7 +37,7 @@ class _AgentAfterEnds(NamedTuple):
     devices that others share with these sessions, and their shares.
     """
 
-    ordinal: int
+    agent_number: int
     room: int
     shares: tuple[DeviceShare, ...]
     is_grown: bool  # some allocation ends
@@ -60,33 +60,33 @@ class Preemptor:
     """
 
     def __init__(
-        self, fleet: AgentIndex, machines: CapacityTracker, rule: PreemptionRule, now: datetime
+        self, agents: AgentIndex, tracker: CapacityTracker, rule: PreemptionRule, now: datetime
     ) -> None:
-        self._agents = fleet
-        self._tracker = machines
+        self._agents = agents
+        self._tracker = tracker
         self._ends_at = now + rule.grace
         self._candidates = self._find_candidates(rule, now)
         self._lowest = min((each[0].priority for each in self._candidates.values()), default=None)
         self._victims: set[UUID] = set()
-        # By shape, priority and, if agents will be reserved, run time: a heap.
+        # By request class, priority and, if agents will be reserved, run time: a heap.
         self._costs: dict[tuple[int, int, timedelta | None], list[tuple[Cost, int]]] = {}
         self._left = MAX_EVICTIONS
 
-    def may_preempt_for(self, session: PendingSession, shape: RequestClass) -> bool:
+    def may_preempt_for(self, session: PendingSession, request_class: RequestClass) -> bool:
         """Return True if a search is worthwhile."""
         is_above = self._lowest is not None and session.priority > self._lowest
-        return is_above and self._left > 0 and len(shape.order) == 1
+        return is_above and self._left > 0 and len(request_class.order) == 1
 
-    def preempt_for(self, session: PendingSession, shape: RequestClass) -> Eviction | None:
+    def preempt_for(self, session: PendingSession, request_class: RequestClass) -> Eviction | None:
         """Choose victims and reserve their capacity for `session`; None if impossible. Call it only
         if `may_evict_for`.
         """
-        [(request, _)] = shape.queries
-        ways = self._costs_for(shape, request, session)
+        [(request, _)] = request_class.queries
+        ways = self._costs_for(request_class, request, session)
         while ways:
             cost, negated = ways[0]
             # Sessions of its placement group may have been placed there since these were computed.
-            may_run = self._tracker.occupancy.allowed_agents(shape, [-negated])
+            may_run = self._tracker.occupancy.allowed_agents(request_class, [-negated])
             way = self._victim_set(-negated, request, session.priority) if may_run else None
             if way is None:
                 heappop(ways)
@@ -94,7 +94,7 @@ class Preemptor:
                 heapreplace(ways, (way.cost, negated))
             else:
                 heappop(ways)
-                return self._evict(session, shape, -negated, way.victims)
+                return self._evict(session, request_class, -negated, way.victims)
         return None
 
     def count_search(self) -> None:
@@ -105,13 +105,13 @@ class Preemptor:
         """Return the possible victims by agent number."""
         released = self._tracker.released
         found = {}
-        for ordinal, agent in enumerate(self._agents.views):
+        for agent_number, agent in enumerate(self._agents.views):
             candidates = [
                 _Candidate(
                     each.priority,
                     (now - each.since) // SECOND,
                     each.session_id,
-                    released(ordinal, each),
+                    released(agent_number, each),
                     each.shares,
                 )
                 for each in agent.preemptible
@@ -120,7 +120,7 @@ class Preemptor:
                 and not self._ends_anyway(each, now)
             ]
             if candidates:
-                found[ordinal] = sorted(candidates)
+                found[agent_number] = sorted(candidates)
         return found
 
     def _ends_anyway(self, session: PreemptibleAllocation, now: datetime) -> bool:
@@ -128,32 +128,35 @@ class Preemptor:
         return session.ends_at is not None and now < session.ends_at <= self._ends_at
 
     def _costs_for(
-        self, shape: RequestClass, request: int, session: PendingSession
+        self, request_class: RequestClass, request: int, session: PendingSession
     ) -> list[tuple[Cost, int]]:
-        key = id(shape), session.priority, session.max_runtime if shape.is_bounded else None
+        key = id(request_class), session.priority, session.max_runtime if request_class.is_bounded else None
         if key not in self._costs:
             hosts = (
-                ordinal
-                for ordinal in self._tracker.agents_without_hold(shape)
-                if ordinal in self._candidates
-                and self._tracker.is_large_enough(ordinal, request)
-                and self._tracker.may_begin(ordinal, shape, self._ends_at, session.max_runtime)
+                agent_number
+                for agent_number in self._tracker.agents_without_hold(request_class)
+                if agent_number in self._candidates
+                and self._tracker.is_large_enough(agent_number, request)
+                and self._tracker.may_begin(agent_number, request_class, self._ends_at, session.max_runtime)
             )
-            ways = ((self._victim_set(ordinal, request, session.priority), ordinal) for ordinal in hosts)
+            ways = (
+                (self._victim_set(agent_number, request, session.priority), agent_number)
+                for agent_number in hosts
+            )
             # Ties: the highest agent number, which is the smallest id.
-            self._costs[key] = [(way.cost, -ordinal) for way, ordinal in ways if way is not None]
+            self._costs[key] = [(way.cost, -agent_number) for way, agent_number in ways if way is not None]
             heapify(self._costs[key])
         return self._costs[key]
 
-    def _victim_set(self, ordinal: int, request: int, priority: int) -> _VictimSet | None:
+    def _victim_set(self, agent_number: int, request: int, priority: int) -> _VictimSet | None:
         """Return the way to free enough on an agent; None if all victims do not suffice, none is
         needed, or the agent has a reservation.
         """
-        host = self._agent_after_ends(ordinal)
-        if self._tracker.has_hold(ordinal) or (host.is_grown and self._suffices(host, request, ())):
+        host = self._agent_after_ends(agent_number)
+        if self._tracker.has_hold(agent_number) or (host.is_grown and self._suffices(host, request, ())):
             return None
         victims: list[_Candidate] = []
-        for candidate in self._candidates[ordinal]:
+        for candidate in self._candidates[agent_number]:
             if candidate.priority < priority and candidate.session_id not in self._victims:
                 victims.append(candidate)
                 if self._suffices(host, request, victims):
@@ -169,17 +172,19 @@ class Preemptor:
         cost = victims[-1].priority, len(victims), sum(each.ran_s for each in victims)
         return _VictimSet(cost, victims)
 
-    def _agent_after_ends(self, ordinal: int) -> _AgentAfterEnds:
-        machines = self._tracker
-        room = machines.free(ordinal)
-        held, shares = machines.released_by(ordinal, self._ends_at)
+    def _agent_after_ends(self, agent_number: int) -> _AgentAfterEnds:
+        tracker = self._tracker
+        room = tracker.free(agent_number)
+        held, shares = tracker.released_by(agent_number, self._ends_at)
         return _AgentAfterEnds(
-            ordinal, machines.add_released(ordinal, room, held) if held else room, shares, held > 0
+            agent_number, tracker.add_released(agent_number, room, held) if held else room, shares, held > 0
         )
 
     def _suffices(self, host: _AgentAfterEnds, request: int, victims: Sequence[_Candidate]) -> bool:
         gone = _shares_of(host, victims)
-        return self._tracker.fits_on(host.ordinal, request, self._free_without(host, victims, gone), gone)
+        return self._tracker.fits_on(
+            host.agent_number, request, self._free_without(host, victims, gone), gone
+        )
 
     def _free_without(
         self, host: _AgentAfterEnds, victims: Sequence[_Candidate], gone: list[DeviceShare]
@@ -187,19 +192,28 @@ class Preemptor:
         """Return free capacity without the victims. `gone`: their shares and those that end by
         themselves.
         """
-        ordinal, room, grown = host.ordinal, host.room, self._tracker.add_released
+        agent_number, room, grown = host.agent_number, host.room, self._tracker.add_released
         for victim in victims:
-            room = grown(ordinal, room, victim.held)
-        return grown(ordinal, room, self._tracker.unshared(ordinal, gone))
+            room = grown(agent_number, room, victim.held)
+        return grown(agent_number, room, self._tracker.unshared(agent_number, gone))
 
     def _evict(
-        self, session: PendingSession, shape: RequestClass, ordinal: int, victims: list[_Candidate]
+        self,
+        session: PendingSession,
+        request_class: RequestClass,
+        agent_number: int,
+        victims: list[_Candidate],
     ) -> Eviction:
-        host = self._agent_after_ends(ordinal)
+        host = self._agent_after_ends(agent_number)
         room = self._free_without(host, victims, _shares_of(host, victims))
-        released = room - self._tracker.free(ordinal)
+        released = room - self._tracker.free(agent_number)
         [agent_id] = self._tracker.reserve(
-            shape, [ordinal], self._ends_at, priority=session.priority, released=released, is_first=False
+            request_class,
+            [agent_number],
+            self._ends_at,
+            priority=session.priority,
+            released=released,
+            is_first=False,
         )
         self._victims.update(victim.session_id for victim in victims)
         self._left -= 1

@@ -8,7 +8,7 @@ from scheduler.engine.capacity.capacity_hold import Until
 from scheduler.engine.capacity.tracker import CapacityTracker
 from scheduler.engine.index.agent_index import AgentIndex
 from scheduler.engine.index.bin_index import restricted_to
-from scheduler.engine.index.request_shape import RequestClass
+from scheduler.engine.index.request_class import RequestClass
 from scheduler.engine.snapshot import PendingSession
 
 
@@ -17,50 +17,54 @@ class PreemptionClaims:
     first; what it still waits for is closed to others until its turn.
     """
 
-    def __init__(self, fleet: AgentIndex, machines: CapacityTracker, now: datetime) -> None:
-        self._agents, self._tracker, self._now = fleet, machines, now
+    def __init__(self, agents: AgentIndex, tracker: CapacityTracker, now: datetime) -> None:
+        self._agents, self._tracker, self._now = agents, tracker, now
         self._closed: dict[int, tuple[UUID, int]] = {}  # by agent number: claiming session, and open capacity
 
-    def place(self, session: PendingSession, shape: RequestClass, until: Until) -> tuple[int, ...] | None:
+    def place(
+        self, session: PendingSession, request_class: RequestClass, until: Until
+    ) -> tuple[int, ...] | None:
         """Place the session on the agent with its claim. If that fails, the agent is closed until
         `come_to`.
         """
-        ordinal = self.claimed_agent(session, shape)
-        if ordinal is None:
+        agent_number = self.claimed_agent(session, request_class)
+        if agent_number is None:
             return None
-        agent_ids = self._tracker.place(self._only_on(ordinal, shape), until)
-        if agent_ids is None and ordinal not in self._closed:
-            self._closed[ordinal] = session.id, self._tracker.close(ordinal)
+        agent_ids = self._tracker.place(self._only_on(agent_number, request_class), until)
+        if agent_ids is None and agent_number not in self._closed:
+            self._closed[agent_number] = session.id, self._tracker.close(agent_number)
         return agent_ids
 
     def begin_turn(self, session: PendingSession) -> None:
-        """Begin the turn of the session: its agent is open again, and shapes without capacity may
+        """Begin the turn of the session: its agent is open again, and request classes without capacity may
         search again.
         """
-        ordinal = next((each for each, (whose, _) in self._closed.items() if whose == session.id), None)
-        if ordinal is not None:
-            self._tracker.reopen(ordinal, self._closed.pop(ordinal)[1])
-            for shape in self._agents.classes.values():
-                shape.has_no_room = False
+        agent_number = next((each for each, (whose, _) in self._closed.items() if whose == session.id), None)
+        if agent_number is not None:
+            self._tracker.reopen(agent_number, self._closed.pop(agent_number)[1])
+            for request_class in self._agents.classes.values():
+                request_class.has_no_room = False
 
-    def claimed_agent(self, session: PendingSession, shape: RequestClass) -> int | None:
+    def claimed_agent(self, session: PendingSession, request_class: RequestClass) -> int | None:
         """Return the number of the agent with its claim, if capacity may still be reserved for it
         there.
         """
-        if session.preemption_claim is None or len(shape.order) > 1:
+        if session.preemption_claim is None or len(request_class.order) > 1:
             return None
         agent_id, until = session.preemption_claim
-        ordinal = self._tracker.agent_number(agent_id)
-        if ordinal is None or self._tracker.has_hold(ordinal):
+        agent_number = self._tracker.agent_number(agent_id)
+        if agent_number is None or self._tracker.has_hold(agent_number):
             return None
-        may_begin = self._tracker.may_begin(ordinal, shape, max(until, self._now), session.max_runtime)
-        return ordinal if may_begin else None
+        may_begin = self._tracker.may_begin(
+            agent_number, request_class, max(until, self._now), session.max_runtime
+        )
+        return agent_number if may_begin else None
 
-    def _only_on(self, ordinal: int, shape: RequestClass) -> RequestClass:
-        """Return the shape restricted to that agent."""
-        [(request, search)] = shape.queries
-        pool, only = self._agents.pool_of[ordinal], frozenset((ordinal,))
+    def _only_on(self, agent_number: int, request_class: RequestClass) -> RequestClass:
+        """Return the request class restricted to that agent."""
+        [(request, search)] = request_class.queries
+        pool, only = self._agents.pool_of[agent_number], frozenset((agent_number,))
         there = tuple([(number, restricted_to(query, only)) for number, query in search if number == pool])
         return replace(
-            shape, queries=((request, there),), single_query=None, preferred=None, has_no_room=False
+            request_class, queries=((request, there),), single_query=None, preferred=None, has_no_room=False
         )

@@ -161,10 +161,10 @@ class QueueOrder:
         while root.heap:
             leaf = root
             while heap := leaf.heap:
-                share, age, standing, leaf = heap[0]
-                while share != standing.share:  # it grew since it was inserted
-                    heapreplace(heap, (standing.share, age, standing, leaf))
-                    share, age, standing, leaf = heap[0]
+                share, age, share_entry, leaf = heap[0]
+                while share != share_entry.share:  # it grew since it was inserted
+                    heapreplace(heap, (share_entry.share, age, share_entry, leaf))
+                    share, age, share_entry, leaf = heap[0]
             self.charged, self.was_charged = leaf.path, False
             while leaf.sessions and not self.was_charged:  # otherwise the first is still first
                 session = leaf.sessions.pop()
@@ -239,11 +239,11 @@ class _Node:
 
     __slots__ = ("children", "heap", "parent", "path", "sessions", "share_entry")
 
-    def __init__(self, standing: TenantShare, parent: "_Node | None" = None) -> None:
-        self.share_entry = standing
+    def __init__(self, share_entry: TenantShare, parent: "_Node | None" = None) -> None:
+        self.share_entry = share_entry
         self.parent = parent
         # Its own entry and those of its ancestors.
-        self.path: tuple[TenantShare, ...] = (standing, *parent.path) if parent else ()
+        self.path: tuple[TenantShare, ...] = (share_entry, *parent.path) if parent else ()
         self.children: dict[str, _Node] = {}
         self.heap: list[tuple[float, int, TenantShare, _Node]] = []  # children
         self.sessions: list[PendingSession] = []  # the next is the last

@@ -5,7 +5,7 @@ sessions.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from scheduler.engine.index.request_shape import RequestClass
+from scheduler.engine.index.request_class import RequestClass
 from scheduler.engine.index.resource_vector import Layout
 from scheduler.engine.plan import Excess
 from scheduler.engine.snapshot import PendingSession, Quota
@@ -145,13 +145,13 @@ class QuotaTracker:
         for account, aside in self._earmarks.items():
             account.remaining += aside.amount
 
-    def suffice_beside(self, session: PendingSession, shape: RequestClass, up_to: int) -> bool:
+    def suffice_beside(self, session: PendingSession, request_class: RequestClass, up_to: int) -> bool:
         """Return True if, after `open_all`, its quotas suffice beside reservations of that priority
         or lower.
         """
         guards = self._layout.guards
         return all(
-            (self._remaining_beside(account, session, up_to) - shape.total) & guards == guards
+            (self._remaining_beside(account, session, up_to) - request_class.total) & guards == guards
             for account in self.accounts_for(session.scopes)
         )
 
@@ -170,11 +170,11 @@ class QuotaTracker:
         guards = left & self._layout.guards
         return self._layout.less(left ^ guards, total) | guards
 
-    def excess(self, session: PendingSession, shape: RequestClass) -> Excess | None:
+    def excess(self, session: PendingSession, request_class: RequestClass) -> Excess | None:
         """Return the first limit that `session` exceeds after `open_all`, in the order of its
         scopes.
         """
-        guards, total, scopes = self._layout.guards, shape.total, session.scopes
+        guards, total, scopes = self._layout.guards, request_class.total, session.scopes
         least = self.least_remaining.get(scopes)
         if least is None:
             least = self.least_remaining[scopes] = self._least_remaining(scopes)
@@ -183,7 +183,7 @@ class QuotaTracker:
         first = next(
             each for each in self.accounts_for(scopes) if (each.remaining - total) & guards != guards
         )
-        return self._excess(first, shape)
+        return self._excess(first, request_class)
 
     def _least_remaining(self, scopes: tuple[str, ...]) -> int:
         """Return the field-wise minimum of these quotas with guards set; less than any request if a
@@ -196,11 +196,14 @@ class QuotaTracker:
             least = layout.lesser(least, account.remaining ^ layout.guards)
         return least | layout.guards
 
-    def _excess(self, account: Account, shape: RequestClass) -> Excess:
+    def _excess(self, account: Account, request_class: RequestClass) -> Excess:
         allowance = account.quota
         if allowance.is_exhausted:
             return Excess(allowance, {}, {}, {})
-        asked, left = shape.requirements.total, self._layout.unpack(account.remaining ^ self._layout.guards)
+        asked, left = (
+            request_class.requirements.total,
+            self._layout.unpack(account.remaining ^ self._layout.guards),
+        )
         over = sorted(name for name in allowance.limit if asked[name] > left[name])
         limit = {name: allowance.limit[name] for name in over}
         held = {name: max(limit[name] - left[name], allowance.allocated.get(name, 0)) for name in over}

@@ -7,8 +7,8 @@ import pytest
 
 from common.values.resources import ResourceSlots
 from scheduler.engine import Accumulation, PendingSession, Requirements
+from scheduler.engine.capacity.accumulation import choose_accumulation
 from scheduler.engine.capacity.backfill import EarliestStart
-from scheduler.engine.capacity.gathering import choose_accumulation
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -40,7 +40,7 @@ def choose_accumulation(
             is_better = (best.expected - now) * BETTER_FACTOR < there.expected - now
             if there.is_late == best.is_late and not is_better:
                 best = there
-    agent_ids = tuple([ids[ordinal] for ordinal in best.ordinals])
+    agent_ids = tuple([ids[agent_number] for agent_number in best.agent_numbers])
     holds_for = max(min(best.expected - now, MAX_FIRST_DURATION), least)
     return best, Accumulation(session.id, agent_ids, now, now + holds_for)
 

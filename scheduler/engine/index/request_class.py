@@ -26,7 +26,7 @@ class RequestClass:
     """Equal needs, compiled. State of a pass is reset when the next begins."""
 
     requirements: Requirements
-    order: tuple[int, ...]  # kernels of `needs`, largest first
+    order: tuple[int, ...]  # kernels of `requirements`, largest first
     # For each, in that order, request vector and search; one entry if combined.
     queries: tuple[tuple[int, CandidateQueries], ...]
     designated: int | None  # number of the only allowed agent, if one is named; −1: it cannot host
