@@ -13,7 +13,7 @@ from common.actors import Actor
 from common.errors import Conflict, NotFound, PermissionDenied
 from common.pages.status_styles import status_style
 from common.values.text import quoted
-from sessions_app.core.states import REQUEUED, RETRIED, Status, next_try
+from sessions_app.core.states import REQUEUED, RETRIED, Status, requeue_reason
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, Kernel, SessionArray
 
 
@@ -143,7 +143,9 @@ def is_stoppable(session: ComputeSession) -> bool:
     if session.status != Status.TERMINATING:
         return session.is_live
     has_retries = session.retry_count < session.max_retries
-    return next_try(session.outcome_reason, has_retries=has_retries, requeues=session.requeues) is not None
+    return (
+        requeue_reason(session.outcome_reason, has_retries=has_retries, requeues=session.requeues) is not None
+    )
 
 
 def sessions_due_to_stop(now: datetime) -> ComputeSessionQuerySet:

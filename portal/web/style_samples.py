@@ -18,7 +18,7 @@ from common.pages.tables import Column, Filter, Listing, Table, define_table
 from common.values.resources import CPU, MEM, ResourceSlots
 from portal.models import Announcement
 from sessions_app.core.request import parse_request
-from sessions_app.core.request_export import Way, ways_to_ask
+from sessions_app.core.request_export import RequestExample, request_examples
 from sessions_app.core.states import Status
 from sessions_app.metrics.collector import SAMPLE_S, SERIES
 
@@ -99,7 +99,7 @@ def sample_context(page_number: str) -> dict[str, Any]:
         ],
         "page": Paginator(_rows(), 8).get_page(page_number),
         "form": SampleForm({"name": "train", "memory": "lots", "kind": "batch", "network": "open"}),
-        "ways": _ways(),
+        "examples": _examples(),
         "affected": ["12 files, 3.4 GiB", "1 session that mounts it: train"],
         "listing": _listing(),
         "outcomes": [
@@ -170,7 +170,7 @@ def sample_metrics() -> dict[str, Any]:
     return {"window": "15m", "step_s": SAMPLE_S, "kernels": [kernel]}
 
 
-def _ways() -> tuple[Way, ...]:
+def _examples() -> tuple[RequestExample, ...]:
     asked = {
         "name": "train",
         "project": "vision",
@@ -180,7 +180,7 @@ def _ways() -> tuple[Way, ...]:
         "environment": {"WANDB_KEY": "never shown"},
         "command": "python train.py",
     }
-    return ways_to_ask(parse_request(asked), settings.BERTH_URL)
+    return request_examples(parse_request(asked), settings.BERTH_URL)
 
 
 def _listing() -> Listing:

@@ -29,7 +29,7 @@ from sessions_app.models import ResourcePreset
 from sessions_app.presentation import session as presentation_session
 from sessions_app.selectors import own_sessions
 from sessions_app.session_templates.presets import offered_presets
-from sessions_app.session_templates.quick_start import OWN_FOLDER, folder_objection, quick_slots
+from sessions_app.session_templates.quick_start import OWN_FOLDER, own_folder_refusal, quick_slots
 
 SHOWN_SESSIONS = 6
 SHOWN_ENDED = 3
@@ -54,7 +54,7 @@ def start(request: HttpRequest) -> HttpResponse:
         "quick_starts": quick_starts(
             visible_images(actor),
             scopes,
-            folder_objection(actor, scopes),
+            own_folder_refusal(actor, scopes),
             offered_presets(actor, project) if project else (),
         ),
         "projects": projects,

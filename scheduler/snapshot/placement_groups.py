@@ -8,7 +8,7 @@ from common.db.rows import read_rows
 from scheduler.engine import GroupHost, PendingSession, PlacementGroup, PlacementRule
 from sessions_app.models import ComputeSession, Kernel
 
-# Key of a session's placement group, as `key_of_group` makes it; of its array if it names no group.
+# Key of a session's placement group, as `placement_key` makes it; of its array if it names no group.
 KEY = """
     CASE WHEN session.placement_rule = '' THEN NULL
          WHEN session.placement_group = '' THEN session.array_id::text

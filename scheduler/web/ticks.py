@@ -23,7 +23,7 @@ from scheduler.history.replay import past_wait, pending_periods, replay
 from scheduler.history.selectors import MAX_SHOWN, explain, preemptions_in, tick_record, tick_records
 from scheduler.history.wait_times import WaitTimes, read_wait_times
 from scheduler.models import KeptTick
-from sessions_app.core.queue_options import check_start_at, instant_of
+from sessions_app.core.queue_options import check_start_at, to_zoned_instant
 from sessions_app.queue.listing import OWN_LIMITS, PUBLIC_REASONS
 from sessions_app.selectors import Action, access_session
 
@@ -84,7 +84,7 @@ def why_it_waited(request: HttpRequest, session_id: UUID) -> HttpResponse:
     stays = pending_periods(session)
     context: dict[str, Any] = {"session": session, "stays": stays[::-1], "typed": request.GET.get("at", "")}
     try:
-        at = check_start_at(instant_of(request.GET.get("at", ""), request.GET.get("time_zone", "")))
+        at = check_start_at(to_zoned_instant(request.GET.get("at", ""), request.GET.get("time_zone", "")))
     except ValueError as error:
         return render(request, "scheduler/why.html", {**context, "problem": str(error)}, status=422)
     if at is not None:

@@ -16,7 +16,7 @@ from common.values.resources import ResourceSlots, format_slots
 from images.selectors import allow_list_values
 from sessions_app.admission.inputs import AdmissionInputs
 from sessions_app.admission.names import name_is_used
-from sessions_app.core.request import clash_sentence, clashing_path
+from sessions_app.core.request import conflicting_path, path_conflict_message
 from sessions_app.limits.accelerator_model import check_device_model
 from sessions_app.limits.designated_agent import check_designated_agent
 from sessions_app.limits.group_rules import check_group_rules
@@ -47,8 +47,8 @@ def _check_group(inputs: AdmissionInputs) -> None:
 
 def _check_mounts(inputs: AdmissionInputs) -> None:
     _check_resolved(inputs, "mounts")
-    if clash := clashing_path([mount.path for mount in inputs.mounts]):
-        raise InvalidInput(clash_sentence(clash), fields={"mounts": [clash_sentence(clash)]})
+    if clash := conflicting_path([mount.path for mount in inputs.mounts]):
+        raise InvalidInput(path_conflict_message(clash), fields={"mounts": [path_conflict_message(clash)]})
 
 
 def _check_dependencies(inputs: AdmissionInputs) -> None:

@@ -19,7 +19,7 @@ from common.values.resources import ResourceSlots
 from images.models import ContainerImage
 from sessions_app.admission.inputs import AdmissionInputs
 from sessions_app.admission.service import check_session
-from sessions_app.core.placement import key_of_group
+from sessions_app.core.placement import placement_key
 from sessions_app.core.request import Resources, SessionRequest
 from sessions_app.limits.group_limits import groups_at_limit
 from sessions_app.limits.group_rules import admits_request
@@ -98,7 +98,7 @@ def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
             designated_agent_id=inputs.agent.pk if inputs.agent else None,
             may_run_elsewhere=request.may_run_elsewhere,
             device_model=request.device_model,
-            placement_key=key_of_group(inputs.project.pk, actor.user_id or 0, request.placement_group)
+            placement_key=placement_key(inputs.project.pk, actor.user_id or 0, request.placement_group)
             if request.placement_group
             else "",
             placement_rule=request.placement_rule,

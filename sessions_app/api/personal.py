@@ -18,8 +18,8 @@ from common.rest.errors import ErrorOut
 from common.rest.input import InputSerializer, TextField, query_value
 from common.token_scopes import FOR_SESSIONS
 from sessions_app.core.dotfile_rules import (
+    DEFAULT_MODE,
     MAX_CONTENT_BYTES,
-    USUAL_MODE,
     check_content,
     check_dotfile_path,
     check_file_mode,
@@ -58,7 +58,7 @@ class DotfileInput(InputSerializer):
         check=check_content, allow_blank=True, help_text=f"Text, at most {MAX_CONTENT_BYTES} bytes."
     )
     mode = TextField(
-        check=check_file_mode, required=False, default=USUAL_MODE, help_text="Permissions in octal digits."
+        check=check_file_mode, required=False, default=DEFAULT_MODE, help_text="Permissions in octal digits."
     )
 
 

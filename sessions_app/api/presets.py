@@ -15,13 +15,13 @@ from common.rest.errors import ErrorOut
 from common.rest.idempotency import takes_idempotency_key
 from common.rest.input import InputSerializer, TextField
 from common.token_scopes import FOR_SESSIONS
-from sessions_app.api.sharing_scope import demand_scope_to_share
+from sessions_app.api.sharing_scope import require_sharing_scope
 from sessions_app.api.templates import SHARINGS
 from sessions_app.core.request import RESOURCES
 from sessions_app.core.template_rules import MAX_NAME_LENGTH, Sharing
 from sessions_app.models import ResourcePreset
 from sessions_app.session_templates import presets
-from sessions_app.session_templates.sharing import writes_which
+from sessions_app.session_templates.sharing import write_checker
 
 REFUSALS = {status: OpenApiResponse(ErrorOut) for status in (400, 403, 404, 409, 422)}
 RESOURCES_HELP = 'Amounts by slot, e.g. {"cpu": 8, "mem": "32g", "cuda": 1, "shm": "8g"}; shm is optional.'
@@ -59,7 +59,7 @@ class PresetOut(serializers.ModelSerializer[ResourcePreset]):
         """
         context = cast("dict[str, Any]", self.context)  # shared by all rows of one response
         if "may_change" not in context:
-            context["may_change"] = writes_which(actor_of(context["request"]))
+            context["may_change"] = write_checker(actor_of(context["request"]))
         told = super().to_representation(instance)
         return told if context["may_change"](instance) else told | {"changed_by": ""}
 
@@ -101,9 +101,9 @@ class PresetListView(ListAPIView[ResourcePreset]):
         """
         asked = PresetInput(data=request.data)
         asked.is_valid(raise_exception=True)
-        demand_scope_to_share(request, asked.validated_data["sharing"])
+        require_sharing_scope(request, asked.validated_data["sharing"])
         made = presets.create_preset(actor=actor_of(request), **asked.validated_data)
-        return Response(_told(request, made), status=201)
+        return Response(_preset_json(request, made), status=201)
 
 
 class PresetView(APIView):
@@ -112,7 +112,7 @@ class PresetView(APIView):
     @extend_schema(operation_id="read_preset", responses={200: PresetOut, **REFUSALS})
     def get(self, request: Request, preset_id: int) -> Response:
         """Show one preset."""
-        return Response(_told(request, presets.access_preset(actor_of(request), preset_id)))
+        return Response(_preset_json(request, presets.access_preset(actor_of(request), preset_id)))
 
     @extend_schema(
         operation_id="change_preset", request=PresetChangeInput, responses={200: PresetOut, **REFUSALS}
@@ -123,23 +123,23 @@ class PresetView(APIView):
         """
         asked = PresetChangeInput(data=request.data)
         asked.is_valid(raise_exception=True)
-        _demand_scope(request, preset_id)
+        _require_scope(request, preset_id)
         changed = presets.change_preset(
             actor=actor_of(request), preset_id=preset_id, changes=asked.validated_data
         )
-        return Response(_told(request, changed))
+        return Response(_preset_json(request, changed))
 
     @extend_schema(operation_id="delete_preset", responses={204: None, **REFUSALS})
     def delete(self, request: Request, preset_id: int) -> Response:
         """Delete a preset. A token needs the scope `admin` for shared presets."""
-        _demand_scope(request, preset_id)
+        _require_scope(request, preset_id)
         presets.delete_preset(actor=actor_of(request), preset_id=preset_id)
         return Response(status=204)
 
 
-def _demand_scope(request: Request, preset_id: int) -> None:
-    demand_scope_to_share(request, presets.access_preset(actor_of(request), preset_id).sharing)
+def _require_scope(request: Request, preset_id: int) -> None:
+    require_sharing_scope(request, presets.access_preset(actor_of(request), preset_id).sharing)
 
 
-def _told(request: Request, preset: ResourcePreset) -> dict[str, Any]:
+def _preset_json(request: Request, preset: ResourcePreset) -> dict[str, Any]:
     return dict(PresetOut(preset, context={"request": request}).data)

@@ -13,7 +13,7 @@ from common.rest.actor import actor_of
 from common.values.resources import MEM
 from sessions_app.app_services.urls import app_links
 from sessions_app.callbacks.delivery import callback_url_of
-from sessions_app.core.idle_rules import Judged
+from sessions_app.core.idle_rules import ResourceUtilization
 from sessions_app.core.queue_options import DependencyRequest
 from sessions_app.core.request import FolderRequest, SessionRequest
 from sessions_app.core.request_fields import RequestField
@@ -143,7 +143,7 @@ class SetupOut(serializers.Serializer[Any]):
     messages = serializers.ListField(child=serializers.CharField(), help_text="Messages about what failed.")
 
 
-class JudgedOut(serializers.Serializer[Judged]):
+class JudgedOut(serializers.Serializer[ResourceUtilization]):
     name = serializers.CharField(
         help_text="Resource: cpu, mem, device (all accelerators) or device_mem (their memory)."
     )

@@ -8,7 +8,7 @@ from common.token_scopes import FOR_ADMIN
 from sessions_app.core.template_rules import Sharing
 
 
-def demand_scope_to_share(request: Request, sharing: str) -> None:
+def require_sharing_scope(request: Request, sharing: str) -> None:
     """Require the scope `admin` of a token that writes shared rows: otherwise a stolen token that
     may start sessions could inject commands into the sessions of others. Raises PermissionDenied.
     """

@@ -16,13 +16,13 @@ from common.rest.idempotency import takes_idempotency_key
 from common.rest.input import InputSerializer, TextField
 from common.token_scopes import FOR_SESSIONS
 from sessions_app.api.serializers import SessionDetailOut
-from sessions_app.api.sharing_scope import demand_scope_to_share
+from sessions_app.api.sharing_scope import require_sharing_scope
 from sessions_app.core.queue_options import MAX_SESSION_NAME
 from sessions_app.core.request import MAX_REFERENCE_LENGTH
 from sessions_app.core.template_rules import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH, Sharing
 from sessions_app.models import ComputeSession, SessionTemplate
 from sessions_app.session_templates import templates
-from sessions_app.session_templates.sharing import writes_which
+from sessions_app.session_templates.sharing import write_checker
 
 REFUSALS = {status: OpenApiResponse(ErrorOut) for status in (400, 403, 404, 409, 422)}
 SHARINGS = [(each.value, each.value) for each in Sharing]
@@ -62,11 +62,11 @@ class TemplateOut(serializers.ModelSerializer[SessionTemplate]):
         context = cast("dict[str, Any]", self.context)  # shared by all rows of one response
         actor = actor_of(context["request"])
         if "may_change" not in context:
-            context["may_change"] = writes_which(actor)
+            context["may_change"] = write_checker(actor)
         told = super().to_representation(instance)
         if not context["may_change"](instance):
             told["changed_by"] = ""
-        return told | {"body": templates.shown_body(actor, instance)}
+        return told | {"body": templates.visible_body(actor, instance)}
 
 
 class TemplateSavedOut(TemplateOut):
@@ -130,7 +130,7 @@ class TemplateListView(ListAPIView[SessionTemplate]):
         """
         asked = TemplateInput(data=request.data)
         asked.is_valid(raise_exception=True)
-        demand_scope_to_share(request, asked.validated_data["sharing"])
+        require_sharing_scope(request, asked.validated_data["sharing"])
         saved = templates.create_template(actor=actor_of(request), **asked.validated_data)
         return _saved(request, *saved, status=201)
 
@@ -155,7 +155,7 @@ class TemplateView(APIView):
         """
         asked = TemplateChangeInput(data=request.data)
         asked.is_valid(raise_exception=True)
-        _demand_scope(request, template_id)
+        _require_scope(request, template_id)
         changed = templates.change_template(
             actor=actor_of(request), template_id=template_id, changes=asked.validated_data
         )
@@ -164,7 +164,7 @@ class TemplateView(APIView):
     @extend_schema(operation_id="delete_session_template", responses={204: None, **REFUSALS})
     def delete(self, request: Request, template_id: int) -> Response:
         """Delete a template. A token needs the scope `admin` for shared templates."""
-        _demand_scope(request, template_id)
+        _require_scope(request, template_id)
         templates.delete_template(actor=actor_of(request), template_id=template_id)
         return Response(status=204)
 
@@ -189,9 +189,9 @@ class TemplateStartView(APIView):
         return Response(SessionDetailOut(shown, context={"request": request}).data, status=201)
 
 
-def _demand_scope(request: Request, template_id: int) -> None:
+def _require_scope(request: Request, template_id: int) -> None:
     template = templates.access_template(actor_of(request), template_id)
-    demand_scope_to_share(request, template.sharing)
+    require_sharing_scope(request, template.sharing)
 
 
 def _saved(request: Request, template: SessionTemplate, left_out: list[str], *, status: int) -> Response:

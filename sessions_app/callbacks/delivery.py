@@ -39,10 +39,10 @@ from sessions_app.core.callbacks import (
     Fault,
     event_for,
     is_callable,
-    outcome_of_end,
+    parse_target,
+    retry_delay,
+    session_outcome,
     signature,
-    target_of,
-    wait_after,
 )
 from sessions_app.core.states import TERMINAL, Status
 from sessions_app.models import CallbackDelivery, ComputeSession, SessionCallback, SessionTransition
@@ -87,7 +87,7 @@ def check_callback(actor: Actor, url: str) -> None:
     """
     if not url:
         return
-    target = target_of(url)
+    target = parse_target(url)
     if target.address is not None and not is_callable(target.address, _allowed_networks()):
         sentence = _("{host} is not called: it is in no network that callbacks may reach.").format(
             host=target.host
@@ -100,7 +100,7 @@ def check_callback(actor: Actor, url: str) -> None:
 def insert_callbacks(sessions: Iterable[ComputeSession], url: str) -> None:
     """Insert the callback address of these new sessions; does nothing if `url` is empty."""
     if url:
-        host = target_of(url).host
+        host = parse_target(url).host
         SessionCallback.objects.bulk_create(
             SessionCallback(session=session, url=url, host=host) for session in sessions
         )
@@ -230,7 +230,7 @@ def _put_off(batch: Sequence[CallbackDelivery]) -> None:
     now = clock.now()
     for delivery in batch:
         delivery.attempts += 1
-        delivery.tried_at, delivery.due_at = now, now + wait_after(delivery.attempts)
+        delivery.tried_at, delivery.due_at = now, now + retry_delay(delivery.attempts)
     CallbackDelivery.objects.bulk_update(batch, ["attempts", "tried_at", "due_at"])
 
 
@@ -268,7 +268,7 @@ def event_body(delivery: CallbackDelivery) -> dict[str, object]:
             "project": session.project.name,
             "status": line.to_status,
             "reason": line.reason,
-            "outcome": outcome_of_end(line.to_status, line.reason).value if is_end else None,
+            "outcome": session_outcome(line.to_status, line.reason).value if is_end else None,
             "exit_code": session.exit_code if is_end else None,
             "url": settings.BERTH_URL + reverse("session-detail", args=[session.pk]),
         },
@@ -284,7 +284,7 @@ def _send(message: tuple[str, bytes, dict[str, str]] | None) -> Answer:
     if message is None:
         return Answer(fault=Fault.CLOSED)
     url, body, headers = message
-    return post(target_of(url), body, headers, _allowed_networks())
+    return post(parse_target(url), body, headers, _allowed_networks())
 
 
 def _settle(delivery: CallbackDelivery, answer: Answer) -> None:

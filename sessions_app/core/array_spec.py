@@ -40,11 +40,11 @@ def check_array(value: object) -> ArraySpec | None:
     if value is None or value == "":
         return None
     if not isinstance(value, str):
-        raise ValueError(_is_none(value))
+        raise ValueError(_invalid_array_message(value))
     text = value.strip()
     found = _SPEC.match(text)
     if found is None or len(text) > LONGEST_SPEC:
-        raise ValueError(_is_none(value))
+        raise ValueError(_invalid_array_message(value))
     most = _most_at_once(found["most"])
     indices = _indices_of(found["parts"].split(","), value)
     if len(set(indices)) < len(indices):
@@ -53,7 +53,7 @@ def check_array(value: object) -> ArraySpec | None:
     return ArraySpec(text, tuple(indices), most)
 
 
-def _is_none(value: object) -> str:
+def _invalid_array_message(value: object) -> str:
     sentence = _("{value} is no array. Write indices like {example}, {steps} or {list}.")
     return sentence.format(value=quoted(value), example=EXAMPLE, steps="0-9:2", list="1,3,7-9")
 
@@ -88,7 +88,7 @@ def _indices_of(parts: Sequence[str], value: str) -> list[int]:
 def _range_of(part: str, value: str) -> range:
     found = _PART.match(part.strip())
     if found is None:
-        raise ValueError(_is_none(value))
+        raise ValueError(_invalid_array_message(value))
     first = int(found[1])
     last, step = int(found[2] or first), int(found[3] or 1)
     if last < first or step < 1:

@@ -29,14 +29,14 @@ _STOPPED = frozenset(
         Reason.PREEMPTED,
     }
 )
-_WELL = frozenset({Reason.COMMAND_FINISHED, Reason.CONTAINER_EXITED})
+_SUCCEEDED = frozenset({Reason.COMMAND_FINISHED, Reason.CONTAINER_EXITED})
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
 # Python calls these global, but they lie inside the network: Azure's wire server (instance
 # metadata) and the nearest 6to4 relay.
-_AROUND_US: Final[Sequence[Network]] = (ip_network("168.63.129.16/32"), ip_network("192.88.99.0/24"))
+_PROVIDER_NETWORKS: Final[Sequence[Network]] = (ip_network("168.63.129.16/32"), ip_network("192.88.99.0/24"))
 
 
 class CallbackEvent(StrEnum):
@@ -102,9 +102,9 @@ def check_callback_url(value: object) -> str:
         parts = urlsplit(url)
         has_port = parts.port is None or parts.port > 0
     except ValueError as error:
-        raise ValueError(_no_address(url)) from error
+        raise ValueError(_invalid_url_message(url)) from error
     if parts.scheme not in PORTS or not parts.hostname or not has_port:
-        raise ValueError(_no_address(url))
+        raise ValueError(_invalid_url_message(url))
     if "@" in parts.netloc:
         raise ValueError(_("The address may name nobody: leave out what stands before the @."))
     if parts.fragment:
@@ -112,12 +112,12 @@ def check_callback_url(value: object) -> str:
     return url
 
 
-def _no_address(url: str) -> str:
+def _invalid_url_message(url: str) -> str:
     sentence = _("{url} is no address that can be called. Write it like {example}.")
     return sentence.format(url=quoted(url), example="https://ci.example.org/berth")
 
 
-def target_of(url: str) -> Target:
+def parse_target(url: str) -> Target:
     """Return the target of a URL that `check_callback_url` has accepted."""
     parts = urlsplit(url)
     path = parts.path or "/"
@@ -136,21 +136,21 @@ class CallbackNetworks(NamedTuple):
     forbidden: Sequence[Network] = ()
 
 
-def is_callable(address: Address, reach: CallbackNetworks) -> bool:
+def is_callable(address: Address, networks: CallbackNetworks) -> bool:
     """Return True if the portal may connect to the address.
 
     It must be public or in an allowed network, and in no forbidden one. An address that embeds
     another (mapped, tunnelled, translated) is judged by both.
     """
-    seen = list(_meant_by(address))
-    if any(each in network for each in seen for network in reach.forbidden):
+    seen = list(_embedded_addresses(address))
+    if any(each in network for each in seen for network in networks.forbidden):
         return False
-    if any(each in network for each in seen for network in reach.allowed):
+    if any(each in network for each in seen for network in networks.allowed):
         return True
     return all(_is_open_internet(each) for each in seen)
 
 
-def _meant_by(address: Address) -> Iterator[Address]:
+def _embedded_addresses(address: Address) -> Iterator[Address]:
     yield address
     if isinstance(address, IPv4Address):
         return
@@ -170,7 +170,9 @@ def _is_open_internet(address: Address) -> bool:
     if isinstance(address, IPv6Address) and address.is_site_local:
         return False
     is_special = address.is_multicast or address.is_reserved or address.is_unspecified or address.is_loopback
-    return address.is_global and not is_special and not any(address in network for network in _AROUND_US)
+    return (
+        address.is_global and not is_special and not any(address in network for network in _PROVIDER_NETWORKS)
+    )
 
 
 def event_for(from_status: str, to: str) -> CallbackEvent | None:
@@ -182,10 +184,10 @@ def event_for(from_status: str, to: str) -> CallbackEvent | None:
     return CallbackEvent.ENDED if Status(to).is_terminal else None
 
 
-def outcome_of_end(status: str, reason: str) -> Outcome:
+def session_outcome(status: str, reason: str) -> Outcome:
     if status == Status.CANCELLED:
         return Outcome.CANCELLED
-    if reason in _WELL:
+    if reason in _SUCCEEDED:
         return Outcome.SUCCESS
     return Outcome.STOPPED if reason in _STOPPED else Outcome.FAILED
 
@@ -195,7 +197,7 @@ def signature(secret: str, timestamp: int, body: bytes) -> str:
     return hmac.new(secret.encode(), b"%d.%s" % (timestamp, body), hashlib.sha256).hexdigest()
 
 
-def wait_after(attempts: int) -> timedelta:
+def retry_delay(attempts: int) -> timedelta:
     """Return the interval before the next attempt; it doubles with each attempt (1 or more)."""
     doublings: int = 2 ** min(attempts - 1, 20)
     return min(FIRST_WAIT * doublings, LONGEST_WAIT)

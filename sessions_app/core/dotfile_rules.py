@@ -10,8 +10,8 @@ from sessions_app.core.container_paths import MAX_NAME_BYTES, parse_mode
 MAX_PATH_BYTES = 255
 MAX_DEPTH = 8
 MAX_CONTENT_BYTES = 64 * 1024
-MOST_DOTFILES = 32
-USUAL_MODE = "0644"
+MAX_DOTFILES = 32
+DEFAULT_MODE = "0644"
 # SSH keys are managed in the portal, and uploads use temporary names that begin with ".berth".
 RESERVED = (".ssh/authorized_keys", ".ssh/authorized_keys2")
 RESERVED_PREFIX = ".berth"
@@ -65,7 +65,7 @@ def check_file_mode(text: str) -> str:
     return f"{mode:04o}"
 
 
-def clash_of(path: str, others: Collection[str]) -> str:
+def conflicting_file(path: str, others: Collection[str]) -> str:
     """Return the first of `others` that cannot exist beside `path`; "" if none.
 
     Two paths conflict if one is a file where the other needs a directory.

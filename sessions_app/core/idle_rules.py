@@ -80,19 +80,19 @@ class End:
         return self.marks_s[-1]
 
 
-def ends_of(facts: Facts) -> tuple[End, ...]:
+def expected_ends(facts: Facts) -> tuple[End, ...]:
     """Return the end by each limit that is measured, soonest first."""
     found = []
     if facts.lifetime_ends_at is not None:
         found.append(End(facts.lifetime_ends_at, Cause.LIFETIME, facts.lifetime_s))
     if facts.max_idle_s is not None and facts.idle_since is not None:
-        found.append(_end_by(facts, Cause.INTERACTION, facts.idle_since, facts.max_idle_s))
+        found.append(_end_after(facts, Cause.INTERACTION, facts.idle_since, facts.max_idle_s))
     if facts.low_since is not None:
-        found.append(_end_by(facts, Cause.USE, facts.low_since, facts.use_grace_s))
+        found.append(_end_after(facts, Cause.USE, facts.low_since, facts.use_grace_s))
     return tuple(sorted(found, key=lambda end: end.at))
 
 
-def _end_by(facts: Facts, cause: Cause, since: datetime, span_s: int) -> End:
+def _end_after(facts: Facts, cause: Cause, since: datetime, span_s: int) -> End:
     at = since + timedelta(seconds=span_s)
     return End(max(at, facts.kept_until or at), cause, span_s)
 
@@ -120,7 +120,7 @@ def earliest_end(end: End, last_told_at: datetime) -> datetime:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class ResourceUtilization:
     """Utilisation of one resource (None: not measured) and its minimum, both in percent."""
 
     name: str
@@ -132,9 +132,13 @@ class Judged:
         return self.percent is not None and self.percent < self.least
 
 
-def judged_of(use: Mapping[str, int | None], thresholds: Mapping[str, int]) -> tuple[Judged, ...]:
+def measured_utilization(
+    use: Mapping[str, int | None], thresholds: Mapping[str, int]
+) -> tuple[ResourceUtilization, ...]:
     """Return utilisation and minimum of each resource that has a threshold and is allocated."""
-    return tuple(Judged(name, use[name], least) for name, least in thresholds.items() if name in use)
+    return tuple(
+        ResourceUtilization(name, use[name], least) for name, least in thresholds.items() if name in use
+    )
 
 
 def is_low(
@@ -158,7 +162,7 @@ def is_low(
     return not deciding
 
 
-def higher_of(use: Mapping[str, int | None], other: Mapping[str, int | None]) -> dict[str, int | None]:
+def max_utilization(use: Mapping[str, int | None], other: Mapping[str, int | None]) -> dict[str, int | None]:
     """Return the higher percent by name of two spans; None where either is not measured."""
     found: dict[str, int | None] = {}
     for name, percent in use.items():
@@ -191,7 +195,7 @@ class Thresholds:
         return [Thresholds({name: least}, UtilizationRule.ANY) for name, least in self.least.items()]
 
 
-def is_same_lack(
+def is_still_missed(
     use: Mapping[str, int | None],
     wanted: Iterable[Thresholds],
     later: Mapping[str, int | None],
@@ -202,7 +206,7 @@ def is_same_lack(
     return any(part in missed and part.are_missed_by(later) for each in wanted_later for part in each.apart())
 
 
-def told_beside(use: Mapping[str, int | None], wanted: Sequence[Thresholds]) -> dict[str, int]:
+def shown_thresholds(use: Mapping[str, int | None], wanted: Sequence[Thresholds]) -> dict[str, int]:
     """Return the thresholds to show beside the utilisation: the largest by name.
 
     If the session is under-utilised, leaves out thresholds of joint rules that are not missed,
@@ -217,27 +221,27 @@ def told_beside(use: Mapping[str, int | None], wanted: Sequence[Thresholds]) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class LeastUse:
+class MinimumUtilization:
     """Minimum utilisation of a session over a window.
 
     The session is under-utilised if it misses the thresholds of its group or of any one policy;
     each is judged separately. `policies_grace_s`: None if no policy sets a grace.
     """
 
-    of_group: Thresholds
-    of_policies: tuple[Thresholds, ...]
+    group: Thresholds
+    policies: tuple[Thresholds, ...]
     window: timedelta
     policies_grace_s: int | None = None
 
     @property
     def is_wanted(self) -> bool:
-        return bool(self.of_group.least or self.of_policies)
+        return bool(self.group.least or self.policies)
 
     def is_missed_by(self, use: Mapping[str, int | None]) -> bool:
-        return any(each.are_missed_by(use) for each in (self.of_group, *self.of_policies))
+        return any(each.are_missed_by(use) for each in (self.group, *self.policies))
 
 
-def percent_of(used: int | None, held: int) -> int | None:
+def utilization_percent(used: int | None, held: int) -> int | None:
     """Return `used` as percent of `held`, rounded; None if not measured."""
     return None if used is None or held <= 0 else round(FULL_PERCENT * used / held)
 
@@ -254,11 +258,11 @@ class Extension:
         return self.left > 0 and self.by_s > 0
 
 
-def extension_of(*, used: int, most: Collection[int], lengths_s: Collection[int]) -> Extension:
+def tightest_extension(*, used: int, most: Collection[int], lengths_s: Collection[int]) -> Extension:
     """Return the extension under the tightest of all levels; levels without a rule are not passed."""
     return Extension(left=max(0, min(most, default=0) - used), by_s=min(lengths_s, default=0))
 
 
-def put_off(end: End, now: datetime, by_s: int) -> datetime:
+def extended_end(end: End, now: datetime, by_s: int) -> datetime:
     """Return the new end if extended now: at least `by_s` seconds from now."""
     return max(end.at, now) + timedelta(seconds=by_s)

@@ -48,7 +48,7 @@ def check_placement_rule(value: object) -> str:
     return value
 
 
-def check_placement_together(request: Mapping[str, Any], problems: dict[str, list[str]]) -> None:
+def check_placement_combinations(request: Mapping[str, Any], problems: dict[str, list[str]]) -> None:
     """Add to `problems` a rule without a placement group, and a placement group without a rule."""
     group, rule = request["placement_group"], request["placement_rule"]
     if rule and group == "" and request["array"] is None and "array" not in problems:
@@ -61,7 +61,7 @@ def check_placement_together(request: Mapping[str, Any], problems: dict[str, lis
         problems.setdefault("placement_group", [sentence.format(rules=", ".join(PlacementRule))])
 
 
-def key_of_group(project_id: int, owner_id: int, name: str) -> str:
+def placement_key(project_id: int, owner_id: int, name: str) -> str:
     """Return the scheduler's key of a placement group of one owner in one project.
 
     SQL statements build the same text.
@@ -69,7 +69,7 @@ def key_of_group(project_id: int, owner_id: int, name: str) -> str:
     return f"{project_id}:{owner_id}:{name}"
 
 
-def placement_words_of(rule: str, group: str, array: str) -> str:
+def placement_label(rule: str, group: str, array: str) -> str:
     """Return text like «spread strictly: sweep»; "" without a rule.
 
     `array` is the name of the session's array, used if no placement group is named.

@@ -137,7 +137,7 @@ def _check_dependency(item: object) -> DependencyRequest:
     return DependencyRequest.read(raw)
 
 
-def instant_of(typed: str, time_zone: str) -> str:
+def to_zoned_instant(typed: str, time_zone: str) -> str:
     """Return the value of a date and time control in the form that `check_start_at` reads.
 
     The control has no time zone: reads it in the named zone, or in UTC. Text that is no instant is

@@ -24,7 +24,7 @@ from common.values.text import check_text, check_unicode, is_word, normalised, q
 from sessions_app.core.array_spec import LONGEST_SPEC, ArraySpec, check_array
 from sessions_app.core.callbacks import MAX_URL_LENGTH, check_callback_url
 from sessions_app.core.container_spec import HOME
-from sessions_app.core.placement import PlacementRule, check_placement_rule, check_placement_together
+from sessions_app.core.placement import PlacementRule, check_placement_combinations, check_placement_rule
 from sessions_app.core.queue_options import (
     LOWEST_PRIORITY,
     MAX_PENDING_TIMEOUT_S,
@@ -50,7 +50,7 @@ from sessions_app.core.request_fields import (
     required_text,
     whole_number,
 )
-from sessions_app.core.sizes import typed_amount
+from sessions_app.core.sizes import amount_input
 
 _WHOLE = re.compile(r"\d{1,9}\Z", re.ASCII)
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
@@ -137,9 +137,9 @@ class Resources(NamedTuple):
 
     def to_json(self) -> dict[str, str | int | float]:
         """Return the amounts as users type them: numbers, and text with a unit."""
-        typed = {name: typed_amount(name, self.slots[name]) for name in in_order(self.slots)}
+        typed = {name: amount_input(name, self.slots[name]) for name in in_order(self.slots)}
         if self.shm_bytes != DEFAULT_SHM_BYTES:
-            typed["shm"] = typed_amount(MEM, self.shm_bytes)
+            typed["shm"] = amount_input(MEM, self.shm_bytes)
         return {
             name: int(amount) if amount.isdigit() else amount if amount[-1].isalpha() else float(amount)
             for name, amount in typed.items()
@@ -277,8 +277,8 @@ def check_mounts(value: object) -> tuple[FolderRequest, ...]:
     sentence = _("Give a list of at most {count} folders, like {example}.")
     refusal = sentence.format(count=MAX_MOUNTS, example='[{"folder": "data"}]')
     mounts = read_list(value, _check_mount, most=MAX_MOUNTS, refusal=refusal)
-    if clash := clashing_path([mount.path for mount in mounts if mount.path]):
-        raise ValueError(clash_sentence(clash))
+    if clash := conflicting_path([mount.path for mount in mounts if mount.path]):
+        raise ValueError(path_conflict_message(clash))
     return mounts
 
 
@@ -288,7 +288,7 @@ def _check_mount(item: object) -> FolderRequest:
     return FolderRequest.read(item)
 
 
-def clashing_path(paths: Sequence[str]) -> str:
+def conflicting_path(paths: Sequence[str]) -> str:
     """Return the first path that is duplicated or lies inside another one; "" if there is none."""
     for path in paths:
         if paths.count(path) > 1 or any(path.startswith(f"{other}/") for other in paths):
@@ -296,7 +296,7 @@ def clashing_path(paths: Sequence[str]) -> str:
     return ""
 
 
-def clash_sentence(path: str) -> str:
+def path_conflict_message(path: str) -> str:
     sentence = _(
         "Two folders cannot share the place {path}: give each a path of its own, none inside another."
     )
@@ -369,14 +369,14 @@ def parse_request(raw: object) -> SessionRequest:
     if not isinstance(raw, Mapping):
         raise InvalidInput(_('A request for a session is an object of fields: {"name": "train", …}.'))
     request, problems = SessionRequest.read_fields(raw)
-    check_together(request, problems)
+    check_combinations(request, problems)
     if problems:
         first = next(iter(problems))
         raise InvalidInput(f"{first}: {problems[first][0]}", fields=problems)
     return SessionRequest(**request)
 
 
-def check_together(request: Mapping[str, Any], problems: Problems) -> None:
+def check_combinations(request: Mapping[str, Any], problems: Problems) -> None:
     """Add to `problems` combinations of values that are invalid although each value is valid."""
     if request["type"] == "batch" and not request["command"]:
         problems.setdefault("command", [_("A batch session needs a command to run.")])
@@ -390,11 +390,11 @@ def check_together(request: Mapping[str, Any], problems: Problems) -> None:
     resources = request["resources"]
     if request["device_model"] and resources and not {*resources.slots} - {CPU, MEM}:
         problems.setdefault("device_model", [_("It asks for no accelerator, so none can be of this model.")])
-    check_array_together(request, problems)
-    check_placement_together(request, problems)
+    check_array_combinations(request, problems)
+    check_placement_combinations(request, problems)
 
 
-def check_array_together(request: Mapping[str, Any], problems: Problems) -> None:
+def check_array_combinations(request: Mapping[str, Any], problems: Problems) -> None:
     array, name = request["array"], request["name"]
     if array is None:
         return

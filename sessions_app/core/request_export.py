@@ -27,7 +27,7 @@ _UNSHOWN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class RequestExample:
     """The request in one language, and a note on how to use it."""
 
     key: str
@@ -35,7 +35,7 @@ class Way:
     note: str
 
 
-def ways_to_ask(request: SessionRequest, portal_url: str) -> tuple[Way, ...]:
+def request_examples(request: SessionRequest, portal_url: str) -> tuple[RequestExample, ...]:
     """Return the request in each of LANGUAGES, in order. `portal_url` has no trailing slash."""
     shell, fill = [], []
     if request.environment:
@@ -44,18 +44,18 @@ def ways_to_ask(request: SessionRequest, portal_url: str) -> tuple[Way, ...]:
     sign_in = _("Sign in once: {command}").format(command=f"berth login {portal_url}")
     create = _("Save it as {file}, then: {command}").format(file=FILE, command=f"berth create -f {FILE}")
     return (
-        Way("cli", as_command(request), paragraph([*shell, sign_in])),
-        Way(
+        RequestExample("cli", as_command(request), paragraph([*shell, sign_in])),
+        RequestExample(
             "curl",
             as_curl(request, portal_url),
             paragraph([_("BERTH_TOKEN: a token of your profile page."), *fill]),
         ),
-        Way(
+        RequestExample(
             "python",
             as_python(request),
             paragraph([*shell, _("With the package of the command line.")]),
         ),
-        Way("yaml", as_yaml(request), paragraph([*shell, create])),
+        RequestExample("yaml", as_yaml(request), paragraph([*shell, create])),
     )
 
 
@@ -94,7 +94,7 @@ def as_python(request: SessionRequest) -> str:
         f"{'import os' + chr(10) * 2 if request.environment else ''}"
         f"from berth import Client{', Mount' if request.mounts else ''}\n\n"
         "with Client() as client:\n"
-        f"    session = client.sessions.start(\n        {repr_of(request.image)},\n{given}    )\n"
+        f"    session = client.sessions.start(\n        {python_literal(request.image)},\n{given}    )\n"
         "    print(session.id)\n"
     )
 
@@ -157,35 +157,42 @@ def _arguments(request: SessionRequest) -> Iterator[tuple[str, str]]:
     """Yield the keyword arguments of the client's `Sessions.start`, as Python."""
     amounts = request.resources.to_json()
     first = {"project": request.project, "name": request.name, CPU: amounts.pop(CPU), MEM: amounts.pop(MEM)}
-    yield from ((name, repr_of(value)) for name, value in first.items())
+    yield from ((name, python_literal(value)) for name, value in first.items())
     if amounts:
-        yield "resources", repr_of(amounts)
+        yield "resources", python_literal(amounts)
     for name, value in as_body(request, None).items():
         match name:
             case "name" | "project" | "image" | "type" | "resources":
                 pass
             case "environment":
-                pairs = (f"{repr_of(variable)}: os.environ[{repr_of(variable)}]" for variable in value)
+                pairs = (
+                    f"{python_literal(variable)}: os.environ[{python_literal(variable)}]"
+                    for variable in value
+                )
                 yield name, f"{{{', '.join(pairs)}}}"
             case "mounts":
                 yield name, f"[{', '.join(map(_mount_in_python, request.mounts))}]"
             case "dependencies":
-                yield "after", repr_of({one.session: one.when.value for one in request.dependencies})
+                yield "after", python_literal({one.session: one.when.value for one in request.dependencies})
             case _:
-                yield name, repr_of(value)
+                yield name, python_literal(value)
 
 
 def _mount_in_python(mount: FolderRequest) -> str:
-    arguments = [repr_of(mount.folder)]
-    arguments += [repr_of(mount.path)] if mount.path else []
+    arguments = [python_literal(mount.folder)]
+    arguments += [python_literal(mount.path)] if mount.path else []
     arguments += ["readonly=True"] if mount.readonly else []
     return f"Mount({', '.join(arguments)})"
 
 
-def repr_of(value: object) -> str:
+def python_literal(value: object) -> str:
     """Return a Python literal; text is in double quotes where that needs no escape."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{repr_of(name)}: {repr_of(one)}" for name, one in value.items()) + "}"
+        return (
+            "{"
+            + ", ".join(f"{python_literal(name)}: {python_literal(one)}" for name, one in value.items())
+            + "}"
+        )
     plain = repr(value)
     if isinstance(value, str) and plain.startswith("'") and '"' not in plain:
         return f'"{plain[1:-1]}"'

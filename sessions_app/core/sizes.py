@@ -40,25 +40,25 @@ SIZES = (
 BY_KEY: Mapping[str, Size] = {size.key: size for size in SIZES}
 
 
-def size_like(cpu: str, mem: str) -> str:
+def size_key(cpu: str, mem: str) -> str:
     """Return the key of the size with these amounts, else "custom"."""
     return next((size.key for size in SIZES if (size.cpu, size.mem) == (cpu, mem)), CUSTOM)
 
 
-def size_of_preset(preset_id: int, name: str, slots: Mapping[str, int], shm_bytes: int | None) -> Size:
-    typed = {slot: typed_amount(slot, amount) for slot, amount in slots.items()}
+def preset_size(preset_id: int, name: str, slots: Mapping[str, int], shm_bytes: int | None) -> Size:
+    typed = {slot: amount_input(slot, amount) for slot, amount in slots.items()}
     return Size(
         key=f"preset-{preset_id}",
         title=name,
         cpu=typed.pop(CPU, "0"),
         mem=typed.pop(MEM, "0"),
         devices=typed,
-        shm=typed_amount(MEM, shm_bytes) if shm_bytes else "",
+        shm=amount_input(MEM, shm_bytes) if shm_bytes else "",
         is_preset=True,
     )
 
 
-def typed_amount(name: str, amount: int) -> str:
+def amount_input(name: str, amount: int) -> str:
     """Return base units as text that `parse_slots` reads back: "0.5", "1.5" cores, "512m", "4g"."""
     if name != MEM:
         return f"{amount / MILLI:.3f}".rstrip("0").rstrip(".")

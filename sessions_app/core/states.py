@@ -214,12 +214,12 @@ RETRIED = frozenset(
 REQUEUED = frozenset({Reason.AGENT_LOST, Reason.PREEMPTED})
 
 
-def next_try(outcome_reason: str, *, has_retries: bool, requeues: bool) -> Reason | None:
+def requeue_reason(outcome_reason: str, *, has_retries: bool, requeues: bool) -> Reason | None:
     """Return the reason to queue the session again after this end; None if it is not queued again."""
     if outcome_reason in REQUEUED:
         return Reason.REQUEUED if requeues else None
     return Reason.RETRIED if has_retries and outcome_reason in RETRIED else None
 
 
-def outcome_of(reason: Reason) -> Status:
+def end_status(reason: Reason) -> Status:
     return OUTCOMES.get(reason, Status.ERROR)

@@ -11,10 +11,10 @@ from sessions_app.core.request import parse_request
 from sessions_app.core.request_export import as_body
 
 MAX_NAME_LENGTH, MAX_DESCRIPTION_LENGTH = 64, 300
-MOST_OF_ONE_PLACE = 200
+MAX_PER_SCOPE = 200
 # Fields of a single session: its name, start time and dependencies; and a URL that may hold a
 # secret.
-OF_ONE_SESSION = ("name", "start_at", "dependencies", "callback_url")
+PER_SESSION_FIELDS = ("name", "start_at", "dependencies", "callback_url")
 # Users see which variables were left out, but not which secrets were stored by mistake. So most
 # words match anywhere in a name, as in PGPASSWORD and accessToken.
 _SOUNDS_SECRET = re.compile(
@@ -33,14 +33,14 @@ class Sharing(StrEnum):
     EVERYBODY = "everybody"
 
 
-def kept_choices(raw: object) -> tuple[dict[str, Any], list[str]]:
+def template_body(raw: object) -> tuple[dict[str, Any], list[str]]:
     """Return the part of a request (REST body) that a template stores, and the variables left out.
 
     Leaves out variables whose names sound like secrets. Raises InvalidInput for an invalid request.
     """
     asked = dict(raw) if isinstance(raw, Mapping) else raw
     if isinstance(asked, dict):
-        for name in OF_ONE_SESSION:
+        for name in PER_SESSION_FIELDS:
             asked.pop(name, None)
         asked |= {"name": "template", "project": asked.get("project") or "any"}
     request = parse_request(asked)
@@ -48,14 +48,14 @@ def kept_choices(raw: object) -> tuple[dict[str, Any], list[str]]:
     body.pop("name")
     if isinstance(raw, Mapping) and not raw.get("project"):
         body.pop("project")
-    variables = {name: text for name, text in request.environment.items() if not sounds_secret(name)}
+    variables = {name: text for name, text in request.environment.items() if not is_secret_name(name)}
     body.pop("environment", None)
     if variables:
         body["environment"] = variables
     return body, sorted(request.environment.keys() - variables.keys())
 
 
-def sounds_secret(name: str) -> bool:
+def is_secret_name(name: str) -> bool:
     return bool(_SOUNDS_SECRET.search(name))
 
 
@@ -70,6 +70,6 @@ def check_description(value: object) -> str:
     return check_text(value, max_length=MAX_DESCRIPTION_LENGTH).strip()
 
 
-def stem_of_template(name: str) -> str:
+def template_name_stem(name: str) -> str:
     """Return the prefix of the names of its sessions."""
     return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:40] or "session"

@@ -15,12 +15,12 @@ from common.audit import audit_log
 from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound
 from common.values.text import quoted
 from sessions_app.core.dotfile_rules import (
-    MOST_DOTFILES,
-    USUAL_MODE,
+    DEFAULT_MODE,
+    MAX_DOTFILES,
     check_content,
     check_dotfile_path,
     check_file_mode,
-    clash_of,
+    conflicting_file,
 )
 from sessions_app.models import Dotfile, StartupScript, Written
 
@@ -58,7 +58,7 @@ def _with_use(model: type[Written]) -> QuerySet[Any]:
 
 
 @transaction.atomic
-def put_dotfile(*, actor: Actor, path: str, content: str, mode: str = USUAL_MODE) -> tuple[Dotfile, bool]:
+def put_dotfile(*, actor: Actor, path: str, content: str, mode: str = DEFAULT_MODE) -> tuple[Dotfile, bool]:
     """Create or replace a dotfile for later sessions; return it and whether it is new.
 
     Raises InvalidInput, Conflict (another dotfile is where it needs a directory), LimitExceeded,
@@ -68,14 +68,14 @@ def put_dotfile(*, actor: Actor, path: str, content: str, mode: str = USUAL_MODE
     values = _checked(path=path, content=content, mode=mode)
     user = User.objects.select_for_update().get(pk=get_acting_user(actor).pk)
     others = set(Dotfile.objects.filter(user=user).exclude(path=path).values_list("path", flat=True))
-    if other := clash_of(path, others):
+    if other := conflicting_file(path, others):
         raise Conflict(
             _("{path} and {other} cannot both be files.").format(path=quoted(path), other=quoted(other)),
             hint=_("Remove one of them first."),
         )
-    if len(others) >= MOST_DOTFILES:
+    if len(others) >= MAX_DOTFILES:
         raise LimitExceeded(
-            _("You have {most} dotfiles, as many as one may.").format(most=MOST_DOTFILES),
+            _("You have {most} dotfiles, as many as one may.").format(most=MAX_DOTFILES),
             hint=_("Remove one of them, or keep more in a folder."),
         )
 

@@ -25,10 +25,10 @@ from sessions_app.core.idle_rules import (
     NEAR,
     Cause,
     End,
-    LeastUse,
-    ends_of,
-    higher_of,
-    is_same_lack,
+    MinimumUtilization,
+    expected_ends,
+    is_still_missed,
+    max_utilization,
     may_end,
     warning_due,
 )
@@ -215,7 +215,7 @@ def _machines_answer(session: ComputeSession) -> bool:
     return all(agent is not None and agent.state != AgentState.LOST for agent in agents)
 
 
-def _update_utilization(least_uses: Mapping[ComputeSession, LeastUse], now: datetime) -> None:
+def _update_utilization(least_uses: Mapping[ComputeSession, MinimumUtilization], now: datetime) -> None:
     """Compare utilisation with the minimum over the shortest window of the group and the policies.
 
     A session that is under-utilised is also measured over the last minutes (RECENT), so that work
@@ -234,12 +234,12 @@ def _update_utilization(least_uses: Mapping[ComputeSession, LeastUse], now: date
         used, wanted = idle.use, thresholds_from_json(idle)
         idle.thresholds, idle.use_grace_s = thresholds_to_json(least), least.policies_grace_s
         idle.use = means.get(session.pk, {})
-        still = higher_of(idle.use, recent.get(session.pk, {}))
+        still = max_utilization(idle.use, recent.get(session.pk, {}))
         if idle.low_since is None:
             idle.low_since = now if least.is_missed_by(idle.use) else None
         elif not least.is_missed_by(still):
             idle.low_since, idle.use_from = None, now
-        elif not is_same_lack(used, wanted, still, thresholds_from_json(idle)):
+        elif not is_still_missed(used, wanted, still, thresholds_from_json(idle)):
             idle.low_since = now  # for another threshold, without a warning yet: its grace begins
 
 
@@ -264,7 +264,7 @@ def _record_programs(sessions: Sequence[ComputeSession], now: datetime) -> None:
 
 
 def _is_nearly_idle(session: ComputeSession, now: datetime) -> bool:
-    ends = ends_of(idle_facts(session, idle_row(session)))
+    ends = expected_ends(idle_facts(session, idle_row(session)))
     return any(end.cause is Cause.INTERACTION and end.at - now <= NEAR for end in ends)
 
 
@@ -277,7 +277,7 @@ def _write_due_warnings(
     sessions: Sequence[ComputeSession], now: datetime
 ) -> list[tuple[ComputeSession, End]]:
     """Write the warnings that are due; return the sessions and ends whose time may be over."""
-    ends = {session: ends_of(idle_facts(session, idle_row(session))) for session in sessions}
+    ends = {session: expected_ends(idle_facts(session, idle_row(session))) for session in sessions}
     given = _written_marks(ends)
     near = [(session, end) for session, coming in ends.items() for end in coming if end.at - now <= NEAR]
     for session, end in near:
@@ -334,7 +334,7 @@ def record_notification(warning: SessionWarning, now: datetime) -> None:
     SessionWarning.objects.filter(pk=warning.pk, told_at=None).update(told_at=now)
     session = ComputeSession.objects.select_related("resource_group", "idle").get(pk=warning.session_id)
     idle = idle_row(session)
-    ends = ends_of(idle_facts(session, idle))
+    ends = expected_ends(idle_facts(session, idle))
     notified = [end for end in ends if (end.cause.value, end.at) == (warning.cause, warning.ends_at)]
     is_last = any(end.last_mark_s == warning.mark_s for end in notified)
     # If an end that was already notified comes first, the pages keep showing that one.
@@ -356,7 +356,7 @@ def end_if_due(session_id: UUID, cause: Cause, now: datetime) -> bool:
     idle = SessionIdle.objects.select_for_update().filter(session_id=session_id).first()
     if session is None or idle is None:
         return False
-    end = next((end for end in ends_of(idle_facts(session, idle)) if end.cause is cause), None)
+    end = next((end for end in expected_ends(idle_facts(session, idle)) if end.cause is cause), None)
     if end is None or not may_end(end, now, _last_notified_at(session_id, end)):
         return False
     begin_termination(session_id, reason=REASONS[cause], actor=SYSTEM)

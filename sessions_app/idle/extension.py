@@ -12,7 +12,7 @@ from common.actors import Actor
 from common.audit import audit_log
 from common.errors import Conflict, LimitExceeded
 from common.pages.status_styles import status_style
-from sessions_app.core.idle_rules import Cause, End, Extension, ends_of, put_off
+from sessions_app.core.idle_rules import Cause, End, Extension, expected_ends, extended_end
 from sessions_app.idle.facts import idle_facts, idle_row, is_own_limit, remaining_extension, scopes_by_key
 from sessions_app.lifecycle import updates
 from sessions_app.models import ComputeSession, SessionIdle
@@ -36,7 +36,7 @@ def extend_session(*, actor: Actor, session_id: UUID) -> ComputeSession:
     _require_left(session, idle, extension)
 
     now = clock.now()
-    ends_at = put_off(end, now, extension.by_s)
+    ends_at = extended_end(end, now, extension.by_s)
     idle.extensions += 1
     if end.cause is Cause.LIFETIME:
         session.deadline_at = ends_at
@@ -65,7 +65,7 @@ def _next_end(session: ComputeSession, idle: SessionIdle) -> End:
         raise Conflict(
             sentence.format(session=session.name, status=status_style(session.status).label.lower())
         )
-    found = list(ends_of(idle_facts(session, idle)))
+    found = list(expected_ends(idle_facts(session, idle)))
     if is_own_limit(session) and session.deadline_at is not None:
         found.append(End(session.deadline_at, Cause.LIFETIME, session.timeout_s or 0))
     if not found:

@@ -19,14 +19,14 @@ from sessions_app.core.idle_rules import (
     End,
     Extension,
     Facts,
-    Judged,
-    LeastUse,
+    MinimumUtilization,
+    ResourceUtilization,
     Thresholds,
     earliest_end,
-    ends_of,
-    extension_of,
-    judged_of,
-    told_beside,
+    expected_ends,
+    measured_utilization,
+    shown_thresholds,
+    tightest_extension,
 )
 from sessions_app.core.states import DEADLINES_S, Status
 from sessions_app.models import ComputeSession, Gap, SessionIdle, SessionType
@@ -59,7 +59,7 @@ class NextEnd:
     idle_since: datetime | None
     max_idle_s: int | None
     gap: str
-    use: tuple[Judged, ...]
+    use: tuple[ResourceUtilization, ...]
 
 
 def is_own_limit(session: ComputeSession) -> bool:
@@ -80,7 +80,7 @@ def group_thresholds(group: ResourceGroup) -> dict[str, int]:
     return {name: percent for name, percent in found.items() if percent is not None}
 
 
-def required_utilization(session: ComputeSession, scopes: Scopes) -> LeastUse:
+def required_utilization(session: ComputeSession, scopes: Scopes) -> MinimumUtilization:
     """Return the minimum utilisation required by its group and policies.
 
     Empty for batch sessions, unless the group ends idle batch sessions.
@@ -88,9 +88,9 @@ def required_utilization(session: ComputeSession, scopes: Scopes) -> LeastUse:
     group = session.resource_group
     windows_s = limit_values(session, scopes, Limit.USE_WINDOW)
     is_meant = session.type != SessionType.BATCH or group.ends_idle_batch
-    return LeastUse(
-        of_group=Thresholds(group_thresholds(group) if is_meant else {}, UtilizationRule(group.use_rule)),
-        of_policies=_policy_thresholds(session, scopes) if is_meant else (),
+    return MinimumUtilization(
+        group=Thresholds(group_thresholds(group) if is_meant else {}, UtilizationRule(group.use_rule)),
+        policies=_policy_thresholds(session, scopes) if is_meant else (),
         window=timedelta(seconds=_shortest_s(group, group.use_window_s, min(windows_s, default=None))),
         policies_grace_s=min(limit_values(session, scopes, Limit.USE_GRACE), default=None),
     )
@@ -108,11 +108,11 @@ def _policy_thresholds(session: ComputeSession, scopes: Scopes) -> tuple[Thresho
     return tuple(each for each in wanted if each.least)
 
 
-def thresholds_to_json(least: LeastUse) -> list[dict[str, Any]]:
+def thresholds_to_json(least: MinimumUtilization) -> list[dict[str, Any]]:
     """Return the thresholds in the form stored in `SessionIdle.thresholds`."""
     return [
-        {"rule": each.rule.value, "least": dict(each.least), "is_group": each is least.of_group}
-        for each in (least.of_group, *least.of_policies)
+        {"rule": each.rule.value, "least": dict(each.least), "is_group": each is least.group}
+        for each in (least.group, *least.policies)
         if each.least
     ]
 
@@ -123,15 +123,16 @@ def thresholds_from_json(idle: SessionIdle, *, with_group: bool = True) -> list[
     return [Thresholds(kept["least"], UtilizationRule(kept["rule"])) for kept in found]
 
 
-def judge_utilization(session: ComputeSession, idle: SessionIdle) -> tuple[Judged, ...]:
+def judge_utilization(session: ComputeSession, idle: SessionIdle) -> tuple[ResourceUtilization, ...]:
     """Return utilisation and minimum by resource, with the group's current minimum.
 
     Minimums of policies are as last judged. No query if the session came with its group.
     """
     group = session.resource_group
-    of_group = Thresholds(group_thresholds(group), UtilizationRule(group.use_rule))
-    return judged_of(
-        idle.use, told_beside(idle.use, [of_group, *thresholds_from_json(idle, with_group=False)])
+    by_group = Thresholds(group_thresholds(group), UtilizationRule(group.use_rule))
+    return measured_utilization(
+        idle.use,
+        shown_thresholds(idle.use, [by_group, *thresholds_from_json(idle, with_group=False)]),
     )
 
 
@@ -174,7 +175,7 @@ def find_next_end(session: ComputeSession) -> NextEnd | None:
     if preempted_at := getattr(session, "preempted_at", None):
         return _next_end(session, idle, preempted_at, Cause.PREEMPTION.value, is_near=True)
     facts = idle_facts(session, idle)
-    end = next((end for end in ends_of(facts) if _is_shown(session, end)), None)
+    end = next((end for end in expected_ends(facts) if _is_shown(session, end)), None)
     own = session.deadline_at if is_own_limit(session) else None
     is_near = end is not None and idle.warned_of == end.at
     ends_at = None
@@ -234,7 +235,7 @@ def limit_values(session: ComputeSession, scopes: Scopes, limit: Limit) -> list[
 def remaining_extension(session: ComputeSession, idle: SessionIdle, scopes: Scopes) -> Extension:
     """Return the remaining extensions under its group and policies."""
     group = session.resource_group
-    return extension_of(
+    return tightest_extension(
         used=idle.extensions,
         most=[group.max_extensions, *limit_values(session, scopes, Limit.EXTENSIONS)],
         lengths_s=[group.extension_s, *limit_values(session, scopes, Limit.EXTENSION)],

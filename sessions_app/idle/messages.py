@@ -13,7 +13,7 @@ from common.actors import Actor
 from common.i18n import paragraph
 from common.values.durations import format_duration
 from common.values.resources import CPU, MEM
-from sessions_app.core.idle_rules import DEVICE, DEVICE_MEM, Cause, Judged
+from sessions_app.core.idle_rules import DEVICE, DEVICE_MEM, Cause, ResourceUtilization
 from sessions_app.idle.extension import session_extension
 from sessions_app.idle.facts import NextEnd, find_next_end, idle_row
 from sessions_app.models import ComputeSession, Interaction
@@ -80,7 +80,7 @@ def low_utilization_text(use: Iterable[tuple[str, int, int]]) -> str:
     )
 
 
-def low_utilization(use: Iterable[Judged]) -> list[tuple[str, int, int]]:
+def low_utilization(use: Iterable[ResourceUtilization]) -> list[tuple[str, int, int]]:
     """Return (name, percent, minimum) of each utilisation that is too low, as `low_utilization_text` takes it."""
     return [(each.name, each.percent or 0, each.least) for each in use if each.is_low]
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db import connection
 
 from common.values.resources import CPU, MEM
-from sessions_app.core.idle_rules import DEVICE, DEVICE_MEM, percent_of
+from sessions_app.core.idle_rules import DEVICE, DEVICE_MEM, utilization_percent
 from sessions_app.metrics.accelerators import (
     NOT_MEASURED,
     Amount,
@@ -159,7 +159,7 @@ def _percents(session: ComputeSession, kernels: Sequence[Mapping[str, Amount]]) 
     has_devices = device_milli_of(session.slots) > 0
     names = (CPU, MEM, DEVICE, DEVICE_MEM) if has_devices else (CPU, MEM)
     return {
-        name: percent_of(
+        name: utilization_percent(
             known_sum([kernel[name].used for kernel in kernels]),
             sum(kernel[name].allocated for kernel in kernels),
         )

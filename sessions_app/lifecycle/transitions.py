@@ -32,8 +32,8 @@ from sessions_app.core.states import (
     REASON_SENTENCES,
     Reason,
     Status,
+    end_status,
     is_legal,
-    outcome_of,
 )
 from sessions_app.events import CapacityReleased, SessionsEnded
 from sessions_app.lifecycle.updates import audience_of, push_session_change, push_sessions_changed
@@ -224,7 +224,7 @@ def _changes(
     if to is Status.RUNNING:
         changes["started_at"] = now
     if to is Status.TERMINATING:
-        changes |= {"outcome": outcome_of(reason).value, "outcome_reason": reason.value}
+        changes |= {"outcome": end_status(reason).value, "outcome_reason": reason.value}
     if to.is_terminal:
         changes["ended_at"] = now
     return changes

@@ -8,7 +8,7 @@ from django.db import models
 from accounts.core.token_secrets import MAX_NAME_LENGTH
 from common import clock
 from common.db.fields import NameField
-from sessions_app.core.dotfile_rules import MAX_PATH_BYTES, USUAL_MODE
+from sessions_app.core.dotfile_rules import DEFAULT_MODE, MAX_PATH_BYTES
 
 
 class Written(models.Model):
@@ -33,7 +33,7 @@ class Dotfile(Written):
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="dotfiles")
     path = NameField(max_length=MAX_PATH_BYTES, help_text="From the home directory on.")
-    mode = models.CharField(max_length=4, default=USUAL_MODE)
+    mode = models.CharField(max_length=4, default=DEFAULT_MODE)
     content = models.TextField(blank=True)
     changed_at = models.DateTimeField(default=clock.now)
 

@@ -14,7 +14,7 @@ from common.values.resources import CPU, MEM, format_bytes
 from images.core.labels import AppHint
 from sessions_app.callbacks.delivery import callback_url_of, deliveries_of
 from sessions_app.core.callbacks import CallbackEvent, Fault
-from sessions_app.core.sizes import size_like, typed_amount
+from sessions_app.core.sizes import amount_input, size_key
 from sessions_app.core.states import Reason, Status
 from sessions_app.dotfiles import delivery as dotfiles_delivery
 from sessions_app.metrics.accelerators import device_milli_of
@@ -212,8 +212,8 @@ def _reason_of_end(session: ComputeSession) -> Reason | None:
 
 def _more_memory(session: ComputeSession) -> list[dict[str, str]]:
     twice = 2 * session.slots[MEM]
-    cpu, mem = typed_amount(CPU, session.slots[CPU]), typed_amount(MEM, twice)
-    changes = {"mem": mem, "size": size_like(cpu, mem)}
+    cpu, mem = amount_input(CPU, session.slots[CPU]), amount_input(MEM, twice)
+    changes = {"mem": mem, "size": size_key(cpu, mem)}
     return _again(session, _("Start again with {amount}").format(amount=format_bytes(twice)), changes)
 
 

@@ -15,13 +15,13 @@ from common.db.connection import constraint_of
 from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, PermissionDenied
 from common.values.resources import CPU, MEM
 from sessions_app.core.request import parse_request
-from sessions_app.core.template_rules import MOST_OF_ONE_PLACE, Sharing, check_template_name
+from sessions_app.core.template_rules import MAX_PER_SCOPE, Sharing, check_template_name
 from sessions_app.models import ResourcePreset
-from sessions_app.session_templates.sharing import found_by, place_of, writes
+from sessions_app.session_templates.sharing import can_write, scope_columns, visible_to
 
 
 def visible_presets(actor: Actor) -> QuerySet[ResourcePreset]:
-    return ResourcePreset.objects.filter(found_by(actor)).select_related("project", "domain")
+    return ResourcePreset.objects.filter(visible_to(actor)).select_related("project", "domain")
 
 
 def offered_presets(actor: Actor, project: Project | None) -> list[ResourcePreset]:
@@ -34,7 +34,7 @@ def offered_presets(actor: Actor, project: Project | None) -> list[ResourcePrese
         | Q(domain_id=domain_id or 0)
         | Q(project_id=project.pk if project else 0)
     )
-    return sorted(visible_presets(actor).filter(there), key=by_size)
+    return sorted(visible_presets(actor).filter(there), key=size_order)
 
 
 def access_preset(actor: Actor, preset_id: int, *, locked: bool = False) -> ResourcePreset:
@@ -55,18 +55,20 @@ def create_preset(
     LimitExceeded.
     """
     preset = ResourcePreset(
-        name=_checked_name(name), **_amounts(resources), **place_of(actor, sharing, place)
+        name=_checked_name(name), **_slot_columns(resources), **scope_columns(actor, sharing, place)
     )
-    _demand_writes(actor, preset)
+    _require_write(actor, preset)
     siblings = ResourcePreset.objects.filter(
         sharing=sharing, owner=preset.owner_id, project=preset.project_id, domain=preset.domain_id
     )
-    if siblings.count() >= MOST_OF_ONE_PLACE:
+    if siblings.count() >= MAX_PER_SCOPE:
         sentence = _("There are {count} presets already, as many as there may be.")
-        raise LimitExceeded(sentence.format(count=MOST_OF_ONE_PLACE), hint=_("Delete one first."))
+        raise LimitExceeded(sentence.format(count=MAX_PER_SCOPE), hint=_("Delete one first."))
 
-    _keep(actor, preset)
-    audit_log.record(actor=actor, action="sessions.create_preset", target=preset, changes=_told(preset))
+    _save(actor, preset)
+    audit_log.record(
+        actor=actor, action="sessions.create_preset", target=preset, changes=_audit_values(preset)
+    )
     return preset
 
 
@@ -76,15 +78,15 @@ def change_preset(*, actor: Actor, preset_id: int, changes: Mapping[str, Any]) -
     PermissionDenied, InvalidInput, Conflict.
     """
     preset = access_preset(actor, preset_id, locked=True)
-    _demand_writes(actor, preset)
-    before = _told(preset)
+    _require_write(actor, preset)
+    before = _audit_values(preset)
     if "name" in changes:
         preset.name = _checked_name(changes["name"])
-    for column, value in (_amounts(changes["resources"]) if "resources" in changes else {}).items():
+    for column, value in (_slot_columns(changes["resources"]) if "resources" in changes else {}).items():
         setattr(preset, column, value)
 
-    _keep(actor, preset)
-    changed = audit_log.changed(before, _told(preset))
+    _save(actor, preset)
+    changed = audit_log.changed(before, _audit_values(preset))
     audit_log.record(actor=actor, action="sessions.change_preset", target=preset, changes=changed)
     return preset
 
@@ -93,27 +95,27 @@ def change_preset(*, actor: Actor, preset_id: int, changes: Mapping[str, Any]) -
 def delete_preset(*, actor: Actor, preset_id: int) -> None:
     """Delete a preset; existing sessions are unaffected. Raises NotFound, PermissionDenied."""
     preset = access_preset(actor, preset_id)
-    _demand_writes(actor, preset)
+    _require_write(actor, preset)
     audit_log.record(actor=actor, action="sessions.delete_preset", target=preset)
     preset.delete()
 
 
-def _demand_writes(actor: Actor, preset: ResourcePreset) -> None:
-    if not writes(actor, preset):
+def _require_write(actor: Actor, preset: ResourcePreset) -> None:
+    if not can_write(actor, preset):
         raise PermissionDenied(
             _("You may not create presets there."),
             hint=_("Ask an administrator of the project or domain."),
         )
 
 
-def by_size(preset: ResourcePreset) -> tuple[Any, ...]:
+def size_order(preset: ResourcePreset) -> tuple[Any, ...]:
     """Sort key: devices, then cores, then memory, then name."""
     amounts = preset.amounts
     devices = sum(amount for name, amount in amounts.items() if name not in (CPU, MEM))
     return devices, amounts[CPU], amounts[MEM], preset.name
 
 
-def _amounts(resources: object) -> dict[str, Any]:
+def _slot_columns(resources: object) -> dict[str, Any]:
     """Validate resources like those of a session request, with the same errors and field names."""
     asked = {"name": "preset", "project": "any", "image": "any", "resources": resources}
     request = parse_request(asked)
@@ -128,7 +130,7 @@ def _checked_name(name: object) -> str:
         raise InvalidInput(str(error), fields={"name": [str(error)]}) from error
 
 
-def _told(preset: ResourcePreset) -> dict[str, Any]:
+def _audit_values(preset: ResourcePreset) -> dict[str, Any]:
     return {
         "name": preset.name,
         "sharing": preset.sharing,
@@ -137,7 +139,7 @@ def _told(preset: ResourcePreset) -> dict[str, Any]:
     }
 
 
-def _keep(actor: Actor, preset: ResourcePreset) -> None:
+def _save(actor: Actor, preset: ResourcePreset) -> None:
     preset.changed_by, preset.changed_at = actor.label, clock.now()
     try:
         with transaction.atomic():

@@ -34,7 +34,7 @@ def quick_start_session(*, actor: Actor, image_reference: str) -> ComputeSession
     mounted. Creates the folder on first use; later sessions mount it again.
     """
     image = access_image(actor, image_reference)
-    raw = quick_request(actor, image, name=suggest_name(actor, stem_of(image)))
+    raw = quick_request(actor, image, name=suggest_name(actor, image_name_stem(image)))
     own = own_folders(actor).filter(owner_id=actor.user_id, name=OWN_FOLDER).first()
     if own is None:  # check first: a refused session must not leave a new folder
         check_session(actor, [parse_request(raw)])
@@ -44,7 +44,7 @@ def quick_start_session(*, actor: Actor, image_reference: str) -> ComputeSession
     )
 
 
-def folder_objection(actor: Actor, scopes: Sequence[Scope]) -> str:
+def own_folder_refusal(actor: Actor, scopes: Sequence[Scope]) -> str:
     """Return why "my-files" cannot be created: the allow list of storage hosts that excludes it; ""
     if it can be created or exists. No query if no scope restricts storage hosts.
     """
@@ -65,19 +65,19 @@ def start_session_again(*, actor: Actor, session_id: UUID) -> ComputeSession:
     replaced. Raises NotFound, PermissionDenied, and the errors of `enqueue_session`.
     """
     earlier = access_session(actor, session_id, Action.OPEN_APP)
-    raw = request_like(earlier, name=suggest_name(actor, stem_of_name(earlier.name)))
+    raw = session_request_body(earlier, name=suggest_name(actor, name_stem(earlier.name)))
     if not earlier.image.is_enabled and (successor := newest_image(actor, earlier.image_reference)):
         raw["image"] = successor.reference
     return enqueue_session(actor=actor, request=parse_request(raw))
 
 
-def stem_of(image: ContainerImage) -> str:
+def image_name_stem(image: ContainerImage) -> str:
     """Return a short base name for sessions of the image: "python" for "berth/python:1"."""
     last = image.reference.rpartition("/")[2].partition(":")[0].partition("@")[0]
     return re.sub(r"[^A-Za-z0-9]+", "-", last).strip("-")[:40] or "session"
 
 
-def stem_of_name(name: str) -> str:
+def name_stem(name: str) -> str:
     return re.sub(r"-\d+$", "", name)[:56]
 
 
@@ -95,7 +95,7 @@ def quick_request(actor: Actor, image: ContainerImage, *, name: str) -> dict[str
         "project": project.name,
         "image": image.reference,
         "type": "interactive",
-        "resources": raw_resources(quick_slots(image, offered_presets(actor, project))),
+        "resources": resources_json(quick_slots(image, offered_presets(actor, project))),
     }
 
 
@@ -110,7 +110,7 @@ def quick_slots(image: ContainerImage, presets: Sequence[ResourcePreset] = ()) -
     return next((each for each in amounts if minimum.fits_in(each) and each.fits_in(usual)), usual)
 
 
-def request_like(session: ComputeSession, *, name: str) -> dict[str, object]:
+def session_request_body(session: ComputeSession, *, name: str) -> dict[str, object]:
     """Return a request body equal to that of `session`, without folders that were deleted."""
     copied = {column: getattr(session, column) for column in REQUEST_COLUMNS if column != "start_at"}
     mounts = [mount for mount in session.mounts.all() if mount.folder_id]
@@ -120,7 +120,7 @@ def request_like(session: ComputeSession, *, name: str) -> dict[str, object]:
         "project": session.project.name,
         "image": session.image_reference,
         "resource_group": session.resource_group.name,
-        "resources": {**raw_resources(session.requested_slots), "shm": session.shm_bytes},
+        "resources": {**resources_json(session.requested_slots), "shm": session.shm_bytes},
         "mounts": [
             {"folder": str(mount.folder_id), "path": mount.path, "readonly": mount.is_readonly}
             for mount in mounts
@@ -132,6 +132,6 @@ def request_like(session: ComputeSession, *, name: str) -> dict[str, object]:
     }
 
 
-def raw_resources(slots: Mapping[str, int]) -> dict[str, object]:
+def resources_json(slots: Mapping[str, int]) -> dict[str, object]:
     """Convert base units to the units of the REST body (cores and devices, memory in bytes)."""
     return {name: amount if name == MEM else amount / 1000 for name, amount in slots.items()}

@@ -21,7 +21,7 @@ from common.values.text import quoted
 from sessions_app.core.template_rules import Sharing
 
 
-class Shared(Protocol):
+class SharedRow(Protocol):
     """Row with an owner, project or domain; only the one named by `sharing` is set."""
 
     pk: Any
@@ -32,7 +32,7 @@ class Shared(Protocol):
     domain_id: Any
 
 
-def found_by(actor: Actor) -> Q:
+def visible_to(actor: Actor) -> Q:
     """Return a filter for the rows visible to the actor: their own, those of visible projects and
     domains, and those shared with everybody.
     """
@@ -44,43 +44,42 @@ def found_by(actor: Actor) -> Q:
     )
 
 
-def may_write(actor: Actor, things: Iterable[Shared]) -> set[int]:
+def writable_ids(actor: Actor, rows: Iterable[SharedRow]) -> set[int]:
     """Return the ids of those rows that the actor may change. One query."""
-    may_change = writes_which(actor)
-    return {each.pk for each in things if may_change(each)}
+    may_change = write_checker(actor)
+    return {each.pk for each in rows if may_change(each)}
 
 
-def writes_which(actor: Actor) -> Callable[[Shared], bool]:
+def write_checker(actor: Actor) -> Callable[[SharedRow], bool]:
     """Return a predicate: may the actor change this row? One query for any number of rows."""
     if actor.impersonator_id is not None:
-        return lambda thing: False
-    standing = read_actor_scope(actor)
-    return lambda thing: _writes(standing, actor, thing)
+        return lambda row: False
+    scope = read_actor_scope(actor)
+    return lambda row: _can_write(scope, actor, row)
 
 
-def writes(actor: Actor, thing: Shared) -> bool:
+def can_write(actor: Actor, row: SharedRow) -> bool:
     """Return True if the actor may change the row, or create it in its place. One query."""
-    return _writes(read_actor_scope(actor), actor, thing)
+    return _can_write(read_actor_scope(actor), actor, row)
 
 
-def writable_places(actor: Actor) -> tuple[list[Project], list[Domain], bool]:
+def writable_scopes(actor: Actor) -> tuple[list[Project], list[Domain], bool]:
     """Return (projects, domains, everybody): where the actor may write shared rows."""
-    standing = read_actor_scope(actor)
+    scope = read_actor_scope(actor)
     projects = [
         project
         for project in known_projects(actor).filter(is_active=True)
-        if Action.MANAGE_MEMBERS
-        in project_actions(standing, project_id=project.pk, domain_id=project.domain_id)
+        if Action.MANAGE_MEMBERS in project_actions(scope, project_id=project.pk, domain_id=project.domain_id)
     ]
     domains = [
         domain
         for domain in visible_domains(actor).filter(is_active=True)
-        if Action.EDIT in policy_actions(standing, domain.pk)
+        if Action.EDIT in policy_actions(scope, domain.pk)
     ]
-    return projects, domains, Action.EDIT in policy_actions(standing, None)
+    return projects, domains, Action.EDIT in policy_actions(scope, None)
 
 
-def place_of(actor: Actor, sharing: str, name: str) -> dict[str, Any]:
+def scope_columns(actor: Actor, sharing: str, name: str) -> dict[str, Any]:
     """Return the columns that place a row. `name` is the project, or “domain/project” if the
     project name is ambiguous, or the domain (default: the own domain). Raises NotFound, Conflict,
     InvalidInput.
@@ -117,16 +116,16 @@ def _project_named(actor: Actor, text: str) -> Project:
     return found[0]
 
 
-def _writes(standing: ActorScope, actor: Actor, thing: Shared) -> bool:
-    match thing.sharing:
+def _can_write(scope: ActorScope, actor: Actor, row: SharedRow) -> bool:
+    match row.sharing:
         case Sharing.OWN:
-            return bool(thing.owner_id == actor.user_id)
+            return bool(row.owner_id == actor.user_id)
         case Sharing.PROJECT:
-            project = thing.project
+            project = row.project
             return project is not None and Action.MANAGE_MEMBERS in project_actions(
-                standing, project_id=project.pk, domain_id=project.domain_id
+                scope, project_id=project.pk, domain_id=project.domain_id
             )
         case Sharing.DOMAIN:
-            return Action.EDIT in policy_actions(standing, thing.domain_id)
+            return Action.EDIT in policy_actions(scope, row.domain_id)
         case _:
-            return Action.EDIT in policy_actions(standing, None)
+            return Action.EDIT in policy_actions(scope, None)

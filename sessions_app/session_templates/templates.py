@@ -18,21 +18,21 @@ from sessions_app.admission.names import suggest_name
 from sessions_app.admission.service import enqueue_session
 from sessions_app.core.request import parse_request
 from sessions_app.core.template_rules import (
-    MOST_OF_ONE_PLACE,
+    MAX_PER_SCOPE,
     Sharing,
     check_description,
     check_template_name,
-    kept_choices,
-    stem_of_template,
+    template_body,
+    template_name_stem,
 )
 from sessions_app.models import ComputeSession, SessionTemplate
-from sessions_app.session_templates.sharing import found_by, place_of, writes
+from sessions_app.session_templates.sharing import can_write, scope_columns, visible_to
 
 _OF_ONE_PROJECT = (Sharing.OWN, Sharing.PROJECT)
 
 
 def visible_templates(actor: Actor) -> QuerySet[SessionTemplate]:
-    return SessionTemplate.objects.filter(found_by(actor)).select_related("project", "domain")
+    return SessionTemplate.objects.filter(visible_to(actor)).select_related("project", "domain")
 
 
 def access_template(actor: Actor, template_id: int, *, locked: bool = False) -> SessionTemplate:
@@ -44,15 +44,15 @@ def access_template(actor: Actor, template_id: int, *, locked: bool = False) -> 
     return found
 
 
-def shown_body(actor: Actor, template: SessionTemplate) -> dict[str, Any]:
+def visible_body(actor: Actor, template: SessionTemplate) -> dict[str, Any]:
     """Return the template's body; without environment variables under impersonation, because they
     may hold secrets.
     """
     hidden = set() if actor.impersonator_id is None else {"environment"}
-    return {name: value for name, value in _body_now(template).items() if name not in hidden}
+    return {name: value for name, value in _current_body(template).items() if name not in hidden}
 
 
-def _body_now(template: SessionTemplate) -> dict[str, Any]:
+def _current_body(template: SessionTemplate) -> dict[str, Any]:
     """Return the body with the project's present name (it may have been renamed)."""
     project = {} if template.project is None else {"project": template.project.name}
     return {**template.body, **project}
@@ -68,12 +68,12 @@ def create_template(
     is the project of the body, or the own domain. Raises InvalidInput, NotFound, PermissionDenied,
     Conflict, LimitExceeded.
     """
-    checked = _checked(name=name, description=description)
-    kept, left_out = kept_choices(body)
+    checked = _check_texts(name=name, description=description)
+    kept, left_out = template_body(body)
     if sharing == Sharing.PROJECT:
         place = place or str(kept.get("project", ""))
-    template = SessionTemplate(**checked, body=kept, **place_of(actor, sharing, place))
-    _demand_writes(actor, template)
+    template = SessionTemplate(**checked, body=kept, **scope_columns(actor, sharing, place))
+    _require_write(actor, template)
     if template.sharing == Sharing.PROJECT and template.project is not None:
         template.body["project"] = template.project.name
     siblings = SessionTemplate.objects.filter(
@@ -82,11 +82,11 @@ def create_template(
         project=template.project_id,
         domain=template.domain_id,
     )
-    if siblings.count() >= MOST_OF_ONE_PLACE:
+    if siblings.count() >= MAX_PER_SCOPE:
         sentence = _("There are {count} templates already, as many as there may be.")
-        raise LimitExceeded(sentence.format(count=MOST_OF_ONE_PLACE), hint=_("Delete one first."))
+        raise LimitExceeded(sentence.format(count=MAX_PER_SCOPE), hint=_("Delete one first."))
 
-    _keep(actor, template)
+    _save(actor, template)
     audit_log.record(
         actor=actor,
         action="sessions.create_template",
@@ -104,18 +104,18 @@ def change_template(
     Raises NotFound, PermissionDenied, InvalidInput, Conflict.
     """
     template = access_template(actor, template_id, locked=True)
-    _demand_writes(actor, template)
+    _require_write(actor, template)
     left_out: list[str] = []
     before = {"name": template.name, "description": template.description}
-    texts = _checked(**{name: changes[name] for name in ("name", "description") if name in changes})
+    texts = _check_texts(**{name: changes[name] for name in ("name", "description") if name in changes})
     for name, text in texts.items():
         setattr(template, name, text)
     if "body" in changes:
-        template.body, left_out = kept_choices(changes["body"])
+        template.body, left_out = template_body(changes["body"])
         if template.project is not None:
             template.body["project"] = template.project.name
 
-    _keep(actor, template)
+    _save(actor, template)
     told = audit_log.changed(before, texts) | ({"body": "***"} if "body" in changes else {})
     audit_log.record(actor=actor, action="sessions.change_template", target=template, changes=told)
     return template, left_out
@@ -125,7 +125,7 @@ def change_template(
 def delete_template(*, actor: Actor, template_id: int) -> None:
     """Delete a template; existing sessions are unaffected. Raises NotFound, PermissionDenied."""
     template = access_template(actor, template_id)
-    _demand_writes(actor, template)
+    _require_write(actor, template)
     audit_log.record(actor=actor, action="sessions.delete_template", target=template)
     template.delete()
 
@@ -136,17 +136,17 @@ def start_from_template(
     """Start a session from a template, with the checks of any request: the actor's present
     permissions, images, policies and limits. Raises the errors of `enqueue_session`.
     """
-    raw = body_of(actor, template, project=project)
-    raw["name"] = name or suggest_name(actor, stem_of_template(template.name))
+    raw = request_body(actor, template, project=project)
+    raw["name"] = name or suggest_name(actor, template_name_stem(template.name))
     return enqueue_session(actor=actor, request=parse_request(raw))
 
 
-def body_of(actor: Actor, template: SessionTemplate, *, project: str = "") -> dict[str, Any]:
+def request_body(actor: Actor, template: SessionTemplate, *, project: str = "") -> dict[str, Any]:
     """Return the request body for a session of the actor. The project is `project` or the
     template's; a template shared with the domain or everybody falls back to the actor's first
     project. A replaced image is updated to its newest build.
     """
-    raw = _body_now(template)
+    raw = _current_body(template)
     own = list(usable_projects(actor).order_by("name").values_list("name", flat=True))
     named = project or raw.get("project") or ""
     is_bound = named in own or (bool(named) and (bool(project) or template.sharing in _OF_ONE_PROJECT))
@@ -157,15 +157,15 @@ def body_of(actor: Actor, template: SessionTemplate, *, project: str = "") -> di
     return raw
 
 
-def _demand_writes(actor: Actor, template: SessionTemplate) -> None:
-    if not writes(actor, template):
+def _require_write(actor: Actor, template: SessionTemplate) -> None:
+    if not can_write(actor, template):
         raise PermissionDenied(
             _("You may not write templates there."),
             hint=_("Keep it for yourself, or ask an administrator of the project or domain."),
         )
 
 
-def _checked(**values: str) -> dict[str, str]:
+def _check_texts(**values: str) -> dict[str, str]:
     checks = {"name": check_template_name, "description": check_description}
     kept, problems = {}, {}
     for name, value in values.items():
@@ -178,7 +178,7 @@ def _checked(**values: str) -> dict[str, str]:
     return kept
 
 
-def _keep(actor: Actor, template: SessionTemplate) -> None:
+def _save(actor: Actor, template: SessionTemplate) -> None:
     template.changed_by, template.changed_at = actor.label, clock.now()
     try:
         with transaction.atomic():

@@ -12,10 +12,10 @@ from django.utils.translation import gettext as _
 
 from common.errors import InvalidInput
 from sessions_app.core.request import parse_request
-from sessions_app.core.request_export import LANGUAGES, Way, ways_to_ask
+from sessions_app.core.request_export import LANGUAGES, RequestExample, request_examples
 from sessions_app.gateway.proxy.app_ports import app_link
 from sessions_app.models import ComputeSession
-from sessions_app.session_templates.quick_start import request_like
+from sessions_app.session_templates.quick_start import session_request_body
 
 register = template.Library()
 
@@ -34,28 +34,28 @@ def copy_as(session: ComputeSession) -> dict[str, Any]:
     YAML; empty if the request would be invalid today. No query if the session came `with_parts`.
     """
     try:
-        request = parse_request(request_like(session, name=session.name))
+        request = parse_request(session_request_body(session, name=session.name))
     except InvalidInput:
-        return {"ways": ()}
+        return {"examples": ()}
     own = {
         str(mount.folder_id): mount.folder_name
         for mount in session.mounts.all()
         if mount.folder and mount.folder.owner_id == session.owner_id
     }
     mounts = [replace(mount, folder=own.get(mount.folder, mount.folder)) for mount in request.mounts]
-    return {"ways": ways_to_ask(replace(request, mounts=mounts), settings.BERTH_URL)}
+    return {"examples": request_examples(replace(request, mounts=mounts), settings.BERTH_URL)}
 
 
 @register.simple_tag
-def languages_of_ways() -> Sequence[tuple[str, str]]:
+def example_languages() -> Sequence[tuple[str, str]]:
     """Return (key, title) of each language of includes/copy_as.html."""
     return [(key, _(title)) for key, title in LANGUAGES]
 
 
 @register.filter
-def way_of(ways: Sequence[Way] | None, key: str) -> Way | None:
+def example_in(examples: Sequence[RequestExample] | None, key: str) -> RequestExample | None:
     """Return the example in one language; None if there is none yet (launcher before valid input)."""
-    return next((way for way in ways or () if way.key == key), None)
+    return next((example for example in examples or () if example.key == key), None)
 
 
 @register.filter

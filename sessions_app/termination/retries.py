@@ -20,7 +20,7 @@ from common.db.connection import constraint_of
 from common.errors import BerthError, LimitExceeded
 from common.i18n import gettext_noop
 from common.values.stored_message import StoredMessage
-from sessions_app.core.states import Reason, Status, next_try
+from sessions_app.core.states import Reason, Status, requeue_reason
 from sessions_app.lifecycle import transitions
 from sessions_app.limits.policy_limits import check_retry_allowed
 from sessions_app.models import (
@@ -88,7 +88,7 @@ def give_up_retries(session: ComputeSession, *, actor: Actor) -> ComputeSession:
 
 def _reason_to_retry(session: ComputeSession) -> Reason | None:
     has_retries = session.retry_count < session.max_retries
-    reason = next_try(session.outcome_reason, has_retries=has_retries, requeues=session.requeues)
+    reason = requeue_reason(session.outcome_reason, has_retries=has_retries, requeues=session.requeues)
     if reason is Reason.REQUEUED and not session.kernels.filter(attempt__lt=MAX_ATTEMPTS).exists():
         return None
     return reason

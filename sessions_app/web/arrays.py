@@ -31,23 +31,23 @@ from sessions_app.queue.arrays import (
 from sessions_app.selectors import Action, may
 
 
-def of_array(text: str) -> Q:
+def array_filter(text: str) -> Q:
     """Return a filter for the sessions of the array with this id; matches none if `text` is no id."""
     array_id = _id_of(text)
     return Q(array_id=array_id) if array_id else Q(pk__in=())
 
 
-def address_of(array_id: UUID) -> str:
+def array_url(array_id: UUID) -> str:
     """Return the URL of the session list filtered to one array, ordered by index, for any project."""
     return f"{reverse('session-list')}?{urlencode({'array': str(array_id), 'project': ANY, 'sort': 'started'}, safe=ANY)}"
 
 
-def page_of(session: ComputeSession) -> str:
+def session_url(session: ComputeSession) -> str:
     """Return the page of a new session; for an array the list of its elements."""
-    return address_of(session.array_id) if session.array_id else reverse("session-detail", args=[session.pk])
+    return array_url(session.array_id) if session.array_id else reverse("session-detail", args=[session.pk])
 
 
-def shown_array(actor: Actor, chosen: Sequence[str]) -> dict[str, Any] | None:
+def array_summary(actor: Actor, chosen: Sequence[str]) -> dict[str, Any] | None:
     """Return {"array", "parts": [{"look", "count"}], "held", "succeeded", "can_stop"} for the array
     that the list is filtered to; None without a filter or if the actor may not see it. 2 queries.
     """
@@ -77,7 +77,7 @@ def array_stop(request: HttpRequest, array_id: UUID) -> HttpResponse:
         offer_undo(request, sentence.format(count=count), reverse("array-keep", args=[array_id]), {})
     else:
         messages.info(request, _("All of it is being stopped, or has ended."))
-    return redirect(address_of(array_id))
+    return redirect(array_url(array_id))
 
 
 @require_POST
@@ -87,7 +87,7 @@ def array_keep(request: HttpRequest, array_id: UUID) -> HttpResponse:
     count = cancel_array_stop(actor=actor_of(request), array_id=array_id)
     sentence = ngettext("{count} session goes on.", "{count} sessions go on.", count)
     messages.success(request, sentence.format(count=count))
-    return redirect(address_of(array_id))
+    return redirect(array_url(array_id))
 
 
 def _id_of(text: str) -> UUID | None:

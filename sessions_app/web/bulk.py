@@ -30,7 +30,7 @@ def stop_many(request: HttpRequest) -> HttpResponse:
     ids = chosen_ids(request.POST, "session")
     if not ids:
         messages.info(request, _("Choose the sessions first: tick them in the list."))
-        return redirect(_list_of(request))
+        return redirect(_list_url(request))
     stopping: list[UUID] = []
 
     def stop(session_id: UUID) -> str:
@@ -86,13 +86,13 @@ def _outcomes(
 
 
 def _answer(request: HttpRequest, outcomes: list[Outcome], *, is_worth_telling: bool) -> HttpResponse:
-    back = _list_of(request)
+    back = _list_url(request)
     if not is_worth_telling:
         return redirect(back)
     context = {"outcomes": outcomes, "done_count": done_count(outcomes), "back": back}
     return render(request, "sessions_app/many_done.html", context)
 
 
-def _list_of(request: HttpRequest) -> str:
+def _list_url(request: HttpRequest) -> str:
     """Return the URL of the session list with its former filters."""
     return f"{reverse('session-list')}?{request.POST.get('back', '')}"

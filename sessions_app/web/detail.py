@@ -22,7 +22,7 @@ from common.rest.idempotency import submit_once
 from sessions_app.admission.forecast import forecast_waiting_session
 from sessions_app.app_services.urls import app_links
 from sessions_app.container_io.logs import read_log
-from sessions_app.core.placement import placement_words_of
+from sessions_app.core.placement import placement_label
 from sessions_app.idle import messages as idle_messages
 from sessions_app.idle.extension import extend_session
 from sessions_app.launch.image_pull import pull_progress
@@ -35,8 +35,8 @@ from sessions_app.queue.dependencies import Dependency, dependencies_of, may_see
 from sessions_app.queue.priority import change_priority
 from sessions_app.selectors import Action, access_session, find_kernel, may
 from sessions_app.termination.delayed_stop import cancel_stop, schedule_stop
-from sessions_app.web.arrays import address_of
-from sessions_app.web.rows import element_words
+from sessions_app.web.arrays import array_url
+from sessions_app.web.rows import array_position
 
 
 @require_GET
@@ -62,31 +62,33 @@ def session_detail(request: HttpRequest, session_id: UUID) -> HttpResponse:
         "tab": tab,
         "tabs": detail.tabs(actor, session, tab),
         "tab_template": f"sessions_app/_{tab}.html",
-        **_of_tab(request, actor, session, tab),
+        **_tab_context(request, actor, session, tab),
     }
     fragment = context["tab_template"] if request.GET.get("part") == "tab" else "sessions_app/_detail.html"
     return render_page_or_fragment(request, "sessions_app/detail.html", fragment, context)
 
 
-def _of_tab(request: HttpRequest, actor: Actor, session: ComputeSession, tab: str) -> dict[str, Any]:
+def _tab_context(request: HttpRequest, actor: Actor, session: ComputeSession, tab: str) -> dict[str, Any]:
     """Return the template context of one tab."""
     if tab == "overview":
         steps = presentation_session.steps(session, pull_progress(session.pk))
         return {
             "steps": steps,
             "mounts": session.mounts.all(),
-            "dependencies": [(each, _address_of(each, session, actor)) for each in dependencies_of(session)],
+            "dependencies": [
+                (each, _dependency_url(each, session, actor)) for each in dependencies_of(session)
+            ],
             "priority": detail.priority(actor, session),
             "devices": allocated_devices(session),
-            "element_words": "".join(element_words(session)),
-            "placement_words": placement_words_of(
+            "array_position": "".join(array_position(session)),
+            "placement_words": placement_label(
                 session.placement_rule, session.placement_group, session.array.name if session.array else ""
             ),
-            "array_url": address_of(session.array_id) if session.array_id else "",
-            **_of_log(request, session),
+            "array_url": array_url(session.array_id) if session.array_id else "",
+            **_log_context(request, session),
         }
     if tab == "log":
-        return _of_log(request, session)
+        return _log_context(request, session)
     if tab == "terminal":
         return {"terminal_url": f"/ws/sessions/{session.pk}/terminal/"}
     if tab == "folders":
@@ -105,15 +107,15 @@ def _of_tab(request: HttpRequest, actor: Actor, session: ComputeSession, tab: st
     }
 
 
-def _address_of(dependency: Dependency, session: ComputeSession, actor: Actor) -> str:
+def _dependency_url(dependency: Dependency, session: ComputeSession, actor: Actor) -> str:
     """Return the URL of the session or array that `session` depends on; "" if the actor may not see it."""
     after = dependency.after
     if not may_see_name(after, session, user_id=actor.user_id):
         return ""
-    return address_of(after.pk) if dependency.is_array else reverse("session-detail", args=[after.pk])
+    return array_url(after.pk) if dependency.is_array else reverse("session-detail", args=[after.pk])
 
 
-def _of_log(request: HttpRequest, session: ComputeSession) -> dict[str, Any]:
+def _log_context(request: HttpRequest, session: ComputeSession) -> dict[str, Any]:
     kernel = find_kernel(session, request.GET.get("kernel", "main1"))
     query = f"kernel={kernel.name}"
     return {
@@ -159,7 +161,7 @@ def session_stop(request: HttpRequest, session_id: UUID) -> HttpResponse:
         offer_undo(
             request, _("“{session}” is being stopped.").format(session=session.name), undo_url, {"back": back}
         )
-    return _back(back, session_id)
+    return _redirect_back(back, session_id)
 
 
 @require_POST
@@ -172,7 +174,7 @@ def session_keep(request: HttpRequest, session_id: UUID) -> HttpResponse:
         messages.error(request, f"{refusal.message} {refusal.hint}")
     else:
         messages.success(request, _("“{session}” goes on.").format(session=session.name))
-    return _back(request.POST.get("back", ""), session_id)
+    return _redirect_back(request.POST.get("back", ""), session_id)
 
 
 @require_POST
@@ -213,5 +215,5 @@ def _said(session: ComputeSession) -> str:
     return sentence.format(session=session.name, priority=session.priority)
 
 
-def _back(place: str, session_id: UUID) -> HttpResponse:
+def _redirect_back(place: str, session_id: UUID) -> HttpResponse:
     return redirect("session-list") if place == "list" else redirect("session-detail", session_id=session_id)

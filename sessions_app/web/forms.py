@@ -18,9 +18,9 @@ from common.pages.form_fields import UncheckedField
 from common.values.resources import CPU, MEM, ResourceSlots
 from images.models import ContainerImage
 from images.selectors import refusal_summaries, visible_images
-from sessions_app.core.queue_options import instant_of
+from sessions_app.core.queue_options import to_zoned_instant
 from sessions_app.core.request import BATCH_FIELDS, SessionRequest
-from sessions_app.core.sizes import BY_KEY, CUSTOM, SIZES, Size, size_like, size_of_preset
+from sessions_app.core.sizes import BY_KEY, CUSTOM, SIZES, Size, preset_size, size_key
 from sessions_app.core.template_rules import Sharing
 from sessions_app.limits.accelerator_model import device_models_in
 from sessions_app.limits.group_rules import group_label, max_slots_per_session
@@ -90,10 +90,10 @@ class LauncherForm(LauncherFields):
         presets = offered_presets(actor, self.chosen_project)
         usual: Sequence[Size] = SIZES
         if any(preset.sharing == Sharing.EVERYBODY for preset in presets):
-            usual = tuple(size for size in SIZES if size.key == self.said("size"))
+            usual = tuple(size for size in SIZES if size.key == self.entered("size"))
         made: dict[bool, list[Size]] = {True: [], False: []}
         for each in presets:
-            size = size_of_preset(each.pk, each.name, each.amounts, each.shm_bytes)
+            size = preset_size(each.pk, each.name, each.amounts, each.shm_bytes)
             made[each.sharing == Sharing.OWN].append(size)
         return [*made[False], *usual, *made[True]]
 
@@ -101,7 +101,7 @@ class LauncherForm(LauncherFields):
         """Return the size for a URL without one: its amounts, or the first size that fits."""
         if "cpu" in self.initial or "mem" in self.initial:
             amounts = (str(self.initial.get(name, self.fields[name].initial)) for name in ("cpu", "mem"))
-            return size_like(*amounts)
+            return size_key(*amounts)
         return next((size.key for size in self.sizes if not self.objection_to(size.slots)), CUSTOM)
 
     @property
@@ -111,7 +111,7 @@ class LauncherForm(LauncherFields):
     @property
     def chosen_image(self) -> ContainerImage | None:
         """Image that is selected; by default the first one that is allowed."""
-        chosen = self.said("image")
+        chosen = self.entered("image")
         if chosen:
             return next((image for image in self.images if image.reference == chosen), None)
         usable = (image for image in self.images if image.reference not in self.image_objections)
@@ -120,13 +120,13 @@ class LauncherForm(LauncherFields):
     @property
     def chosen_project(self) -> Project | None:
         """Project that is selected; by default, or if unknown, the first one."""
-        named = (project for project in self._projects if project.name == self.said("project"))
+        named = (project for project in self._projects if project.name == self.entered("project"))
         return next(named, self._projects[0] if self._projects else None)
 
     @property
     def chosen_group(self) -> ResourceGroup | None:
         """Resource group that is selected; by default the first one."""
-        chosen = self.said("resource_group")
+        chosen = self.entered("resource_group")
         return next((group for group in self.groups if group.name == chosen or not chosen), None)
 
     @property
@@ -135,7 +135,7 @@ class LauncherForm(LauncherFields):
         group = self.chosen_group
         return self._rooms.get(group.pk, {}) if group else {}
 
-    def said(self, name: str) -> str:
+    def entered(self, name: str) -> str:
         """Return the submitted or initial value of a control, which need not be a field of the form."""
         return str((self.data if self.is_bound else self.initial).get(name) or "")
 
@@ -151,14 +151,16 @@ class LauncherForm(LauncherFields):
         if any(amount > (room[name].largest if name in room else 0) for name, amount in slots.items()):
             sentence = _("No machine of “{group}” is that large")
             return sentence.format(group=group.name if group else "")
-        most_of = max_slots_per_session(group, self.said("type") or SessionType.INTERACTIVE) if group else {}
+        most_of = (
+            max_slots_per_session(group, self.entered("type") or SessionType.INTERACTIVE) if group else {}
+        )
         if any(slots.get(name, 0) > most for name, most in most_of.items()):
             return _("More than this resource group gives")
         if unsatisfiable_limits(self.scopes, slot_limits(Limit.SLOTS, ResourceSlots(slots))):
             return _("More than your limits allow")
         return ""
 
-    def choose_own_folder(self, actor: Actor) -> None:
+    def preselect_own_folder(self, actor: Actor) -> None:
         """Preselect the folder "my-files", as quick start does: files outside folders are deleted
         at the end.
         """
@@ -199,7 +201,7 @@ class LauncherForm(LauncherFields):
         return body | {
             "resources": self.resources(),
             "mounts": self._mounts(),
-            "start_at": instant_of(typed["start_at"], typed["time_zone"]),
+            "start_at": to_zoned_instant(typed["start_at"], typed["time_zone"]),
             "may_run_elsewhere": bool(body["designated_agent"]) and typed["elsewhere"],
             "dependencies": [
                 {"session": name.strip(), "when": typed["after_when"]}
@@ -213,7 +215,7 @@ class LauncherForm(LauncherFields):
         return [
             {
                 "folder": folder,
-                "path": self.said(PLACE_PREFIX + folder).strip(),
+                "path": self.entered(PLACE_PREFIX + folder).strip(),
                 "readonly": folder in readonly,
             }
             for folder in self.cleaned_data["folders"]
@@ -223,7 +225,7 @@ class LauncherForm(LauncherFields):
         """Show an error at the fields it names; show what concerns no field above the form."""
         for name, messages in error.fields.items():
             for text in messages:
-                self.add_error(self._control_of(name), text)
+                self.add_error(self._field_for(name), text)
         if not error.fields:
             self.add_error(None, f"{error.message} {error.hint}")
             return
@@ -232,7 +234,7 @@ class LauncherForm(LauncherFields):
             if sentence not in told:
                 self.add_error(None, sentence)
 
-    def _control_of(self, name: str) -> str | None:
+    def _field_for(self, name: str) -> str | None:
         """Return the form field for an error of the REST field `name`."""
         slot = name.removeprefix("resources.")
         if name.startswith("dependencies"):

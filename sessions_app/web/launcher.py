@@ -22,7 +22,7 @@ from sessions_app.selectors import Action, access_session
 from sessions_app.session_templates.quick_start import quick_start_session, start_session_again
 from sessions_app.session_templates.templates import access_template
 from sessions_app.web import launcher_context
-from sessions_app.web.arrays import page_of
+from sessions_app.web.arrays import session_url
 from sessions_app.web.forms import LauncherForm
 
 SEVERAL = ("folders", "readonly")
@@ -44,12 +44,12 @@ def launcher(request: HttpRequest) -> HttpResponse:
         if "check" in request.POST:
             context["summary"] = launcher_context.summary(actor, form)
         elif session := _try_enqueue(actor, form):
-            return redirect(page_of(session))
+            return redirect(session_url(session))
     else:
         initial, context["trouble"] = _initial(actor, request)
         form = LauncherForm(actor=actor, initial=initial)
         if not request.GET:
-            form.choose_own_folder(actor)
+            form.preselect_own_folder(actor)
     context |= {"form": form, "parts": launcher_context.parts(form)}
     return render(request, "sessions_app/launcher.html", context, status=422 if form.errors else 200)
 
@@ -62,7 +62,9 @@ def _initial(actor: Actor, request: HttpRequest) -> tuple[dict[str, Any], str]:
     like, trouble, earlier = typed.pop("like", ""), "", {}
     if like:
         try:
-            earlier = launcher_context.initial_like(actor, access_session(actor, UUID(like), Action.OPEN_APP))
+            earlier = launcher_context.initial_from_session(
+                actor, access_session(actor, UUID(like), Action.OPEN_APP)
+            )
         except ValueError:
             trouble = _("The address names no session to begin with.")
         except BerthError as error:
@@ -70,7 +72,7 @@ def _initial(actor: Actor, request: HttpRequest) -> tuple[dict[str, Any], str]:
     if template_id := typed.pop("template", ""):
         try:
             template = access_template(actor, int(template_id))
-            earlier = launcher_context.initial_of(actor, template)
+            earlier = launcher_context.initial_from_template(actor, template)
         except ValueError:
             trouble = _("The address names no template to begin with.")
         except BerthError as error:

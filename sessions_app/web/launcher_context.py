@@ -30,12 +30,12 @@ from sessions_app.admission.names import suggest_name
 from sessions_app.callbacks.delivery import callback_url_of
 from sessions_app.core.container_spec import HOME
 from sessions_app.core.request import MIN_SLOTS, SessionRequest, parse_request
-from sessions_app.core.request_export import ways_to_ask
-from sessions_app.core.sizes import CUSTOM, Size, size_like, typed_amount
-from sessions_app.core.template_rules import stem_of_template
+from sessions_app.core.request_export import request_examples
+from sessions_app.core.sizes import CUSTOM, Size, amount_input, size_key
+from sessions_app.core.template_rules import template_name_stem
 from sessions_app.models import ComputeSession, SessionTemplate, SessionType
-from sessions_app.session_templates.quick_start import request_like, stem_of_name
-from sessions_app.session_templates.templates import body_of
+from sessions_app.session_templates.quick_start import name_stem, session_request_body
+from sessions_app.session_templates.templates import request_body
 from sessions_app.web.forms import DEVICE_PREFIX, PLACE_PREFIX, LauncherForm
 from sessions_app.web.launcher_fields import LauncherFields
 from vfolders.selectors import own_folders
@@ -200,7 +200,7 @@ def folder_rows(form: LauncherForm) -> list[dict[str, Any]]:
             "pk": str(folder.pk),
             "name": folder.name,
             "project": str(folder.project or ""),
-            "place": form.said(f"{PLACE_PREFIX}{folder.pk}"),
+            "place": form.entered(f"{PLACE_PREFIX}{folder.pk}"),
             "default_place": f"{HOME}/{folder.name}",
             "is_chosen": str(folder.pk) in chosen,
             "is_readonly": str(folder.pk) in readonly,
@@ -209,23 +209,23 @@ def folder_rows(form: LauncherForm) -> list[dict[str, Any]]:
     ]
 
 
-def initial_like(actor: Actor, session: ComputeSession) -> dict[str, Any]:
+def initial_from_session(actor: Actor, session: ComputeSession) -> dict[str, Any]:
     """Return the form's initial values for a copy of `session`, with a free name."""
-    raw = request_like(session, name=suggest_name(actor, stem_of_name(session.name)))
+    raw = session_request_body(session, name=suggest_name(actor, name_stem(session.name)))
     if not session.image.is_enabled and (successor := newest_image(actor, session.image_reference)):
         raw["image"] = successor.reference
     raw["callback_url"] = callback_url_of(actor, session)
-    return {**_initial_of(actor, parse_request(raw)), "like": str(session.pk)}
+    return {**_initial_from_request(actor, parse_request(raw)), "like": str(session.pk)}
 
 
-def initial_of(actor: Actor, template: SessionTemplate) -> dict[str, Any]:
+def initial_from_template(actor: Actor, template: SessionTemplate) -> dict[str, Any]:
     """Return the form's initial values for a template."""
-    name = suggest_name(actor, stem_of_template(template.name))
-    request = parse_request({**body_of(actor, template), "name": name})
-    return {**_initial_of(actor, request), "template": str(template.pk)}
+    name = suggest_name(actor, template_name_stem(template.name))
+    request = parse_request({**request_body(actor, template), "name": name})
+    return {**_initial_from_request(actor, request), "template": str(template.pk)}
 
 
-def _initial_of(actor: Actor, request: SessionRequest) -> dict[str, Any]:
+def _initial_from_request(actor: Actor, request: SessionRequest) -> dict[str, Any]:
     """Return the form's initial values for a request.
 
     Omits folders that the actor cannot mount, and environment variables under impersonation,
@@ -234,16 +234,16 @@ def _initial_of(actor: Actor, request: SessionRequest) -> dict[str, Any]:
     body = request.to_json()
     if actor.impersonator_id:
         body.pop("environment", None)
-    amounts = {name: typed_amount(name, amount) for name, amount in request.slots.items()}
+    amounts = {name: amount_input(name, amount) for name, amount in request.slots.items()}
     folders = list(own_folders(actor))
     known = {folder.name: folder for folder in folders} | {str(folder.pk): folder for folder in folders}
     mounts = [(known[mount.folder], mount) for mount in request.mounts if mount.folder in known]
     return {
         **{name: value for name, value in body.items() if name in LauncherFields.base_fields},
         "elsewhere": request.may_run_elsewhere,
-        "size": size_like(amounts[CPU], amounts[MEM]),
+        "size": size_key(amounts[CPU], amounts[MEM]),
         **{name if name in STEPS else DEVICE_PREFIX + name: amount for name, amount in amounts.items()},
-        "shm": typed_amount(MEM, request.shm_bytes),
+        "shm": amount_input(MEM, request.shm_bytes),
         "folders": [str(folder.pk) for folder, _mount in mounts],
         "readonly": [str(folder.pk) for folder, mount in mounts if mount.readonly],
         **{
@@ -272,23 +272,23 @@ def summary(actor: Actor, form: LauncherForm) -> dict[str, Any]:
         "meters": _meters(form),
         "lists": list_rows(form.scopes, (AllowList.REGISTRIES, AllowList.IMAGES)),
         "room": room_facts(form),
-        "ways": ways_to_ask(with_names(request, form), settings.BERTH_URL) if request else (),
-        **(_of_forecast(forecast) if forecast else {"verdict": "no", "problems": _problems(form)}),
+        "examples": request_examples(name_folders(request, form), settings.BERTH_URL) if request else (),
+        **(_forecast_context(forecast) if forecast else {"verdict": "no", "problems": _problems(form)}),
     }
 
 
-def _of_forecast(forecast: Forecast) -> dict[str, Any]:
+def _forecast_context(forecast: Forecast) -> dict[str, Any]:
     outlook = forecast.outlook
-    said = [str(outlook.sentence)]
+    entered = [str(outlook.sentence)]
     if outlook.position:
-        said.append(_("It would be number {position} in the queue.").format(position=outlook.position))
+        entered.append(_("It would be number {position} in the queue.").format(position=outlook.position))
     if outlook.who_may_raise:
-        said.append(str(outlook.who_may_raise))
+        entered.append(str(outlook.who_may_raise))
     if outlook.start_range and not outlook.starts_now:
-        said.append(outlook.start_range.words)
+        entered.append(outlook.start_range.words)
     return {
         "verdict": "now" if outlook.starts_now else "wait",
-        "sentence": paragraph(said),
+        "sentence": paragraph(entered),
         "other_groups": forecast.other_groups[:SHOWN_GROUPS],
         "nearest": None if outlook.starts_now else _nearest(forecast),
         "live_sessions": forecast.live_sessions,
@@ -312,7 +312,7 @@ def _nearest(forecast: Forecast) -> dict[str, str] | None:
         return None
     if not needed.fits_in(offered) or offered == asked:
         return None
-    amounts = {name: typed_amount(name, offered[name]) for name in STEPS}
+    amounts = {name: amount_input(name, offered[name]) for name in STEPS}
     return {**amounts, "words": format_slots({name: offered[name] for name in STEPS})}
 
 
@@ -342,7 +342,7 @@ def _problems(form: LauncherForm) -> list[dict[str, str]]:
     return found
 
 
-def with_names(request: SessionRequest, form: LauncherForm) -> SessionRequest:
+def name_folders(request: SessionRequest, form: LauncherForm) -> SessionRequest:
     """Return the request with folders by name wherever the name is unique."""
     names = [folder.name for folder in form.mountable]
     by_id = {str(folder.pk): folder.name for folder in form.mountable if names.count(folder.name) == 1}

@@ -23,7 +23,7 @@ from images.selectors import visible_images
 from sessions_app.core.states import Status
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionType
 from sessions_app.selectors import Action, may, visible_sessions
-from sessions_app.web.arrays import of_array, shown_array
+from sessions_app.web.arrays import array_filter, array_summary
 from sessions_app.web.rows import session_rows
 
 TABLE = define_table(
@@ -57,7 +57,7 @@ TABLE = define_table(
             ),
             Filter("image", gettext_noop("Image"), lambda reference: Q(image_reference=reference)),
             Filter("group", gettext_noop("Resource group"), lambda name: Q(resource_group__name=name)),
-            Filter("array", gettext_noop("Array"), of_array, is_single=True),
+            Filter("array", gettext_noop("Array"), array_filter, is_single=True),
         ),
         tabs=(
             Tab("live", gettext_noop("Live"), Q(ended_at=None)),
@@ -79,7 +79,7 @@ def session_list(request: HttpRequest) -> HttpResponse:
     listing = _listing(request, actor)
     if not is_fragment(request):
         listing.choices = _choices(actor)
-    array = shown_array(actor, listing.values.get("array", ()))
+    array = array_summary(actor, listing.values.get("array", ()))
     if array is not None:
         listing.choices["array"] = [(str(array["array"].pk), array["array"].name)]
     page = listing.page(visible_sessions(actor), ComputeSessionQuerySet.for_rows)

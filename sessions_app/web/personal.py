@@ -19,7 +19,7 @@ from common.pages.htmx import closed_during_impersonation
 from common.rest.actor import actor_of
 from common.rest.idempotency import submit_once
 from sessions_app.callbacks.signing_secret import callback_secret, make_callback_secret
-from sessions_app.core.dotfile_rules import MAX_PATH_BYTES, MOST_DOTFILES, USUAL_MODE
+from sessions_app.core.dotfile_rules import DEFAULT_MODE, MAX_DOTFILES, MAX_PATH_BYTES
 from sessions_app.dotfiles import service
 from sessions_app.models import Dotfile
 
@@ -49,7 +49,7 @@ class DotfileForm(forms.Form):
     content = CodeField(
         required=False, label=gettext_lazy("Content"), widget=forms.Textarea(attrs={**CODE, "rows": 12})
     )
-    mode = UncheckedChoice(label=gettext_lazy("Mode"), required=False, initial=USUAL_MODE)
+    mode = UncheckedChoice(label=gettext_lazy("Mode"), required=False, initial=DEFAULT_MODE)
 
     def __init__(self, *arguments: Any, mode: str = "", **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -83,7 +83,7 @@ def dotfiles_page(request: HttpRequest) -> HttpResponse:
             actor=actor,
             path=file.path if file else asked["path"].strip(),
             content=asked["content"],
-            mode=asked["mode"] or USUAL_MODE,
+            mode=asked["mode"] or DEFAULT_MODE,
         )
     except BerthError as refusal:
         add_errors(form, refusal)
@@ -148,7 +148,7 @@ def _page(
     kept = service.startup_script(actor)
     context = {
         "dotfiles": service.visible_dotfiles(actor),
-        "most": MOST_DOTFILES,
+        "most": MAX_DOTFILES,
         "form": form,
         "file": file,
         "script": script or ScriptForm(initial={"content": kept.content if kept else ""}),

@@ -19,12 +19,12 @@ from common.pages.form_fields import UncheckedChoice, UncheckedField
 from common.rest.actor import actor_of
 from common.rest.idempotency import submit_once
 from common.values.resources import CPU, MEM, format_slots
-from sessions_app.core.sizes import size_of_preset, typed_amount
+from sessions_app.core.sizes import amount_input, preset_size
 from sessions_app.core.template_rules import MAX_NAME_LENGTH
 from sessions_app.models import ResourcePreset
 from sessions_app.session_templates import presets
-from sessions_app.session_templates.sharing import may_write
-from sessions_app.web.sharing_choices import chosen_place, place_choices, whose
+from sessions_app.session_templates.sharing import writable_ids
+from sessions_app.web.sharing_choices import owner_label, place_choices, sharing_arguments
 
 OWN_FIELDS = {CPU, MEM, "shm"}
 TYPED = {"autocomplete": "off", "spellcheck": "false"}
@@ -77,7 +77,7 @@ class PresetForm(forms.Form):
     def resources(self) -> dict[str, Any]:
         """Return the resources in the format of a session request; only for a valid form."""
         typed = self.cleaned_data
-        devices = {slot: typed_amount(slot, amount) for slot, amount in typed["devices"].items()}
+        devices = {slot: amount_input(slot, amount) for slot, amount in typed["devices"].items()}
         asked = {**devices, CPU: typed["cpu"], MEM: typed["mem"]}
         return asked | ({"shm": typed["shm"]} if typed["shm"] else {})
 
@@ -97,7 +97,7 @@ def preset_list(request: HttpRequest) -> HttpResponse:
                 actor=actor,
                 name=form.cleaned_data["name"],
                 resources=form.resources(),
-                **chosen_place(form.cleaned_data["place"]),
+                **sharing_arguments(form.cleaned_data["place"]),
             )
         except BerthError as refusal:
             _mark(form, refusal)
@@ -113,7 +113,7 @@ def preset_page(request: HttpRequest, preset_id: int) -> HttpResponse:
     """Show one preset; POST changes it."""
     actor = actor_of(request)
     preset = presets.access_preset(actor, preset_id)
-    if preset.pk not in may_write(actor, [preset]):
+    if preset.pk not in writable_ids(actor, [preset]):
         raise PermissionDenied(
             _("You may not change this preset."), hint=_("Ask an administrator of the project or domain.")
         )
@@ -127,7 +127,7 @@ def preset_page(request: HttpRequest, preset_id: int) -> HttpResponse:
         else:
             messages.success(request, _("The preset is changed. Sessions keep what they have."))
             return redirect("session-presets")
-    context = {"preset": preset, "form": form, "place": whose(preset)}
+    context = {"preset": preset, "form": form, "place": owner_label(preset)}
     return render(request, "sessions_app/preset.html", context, status=422 if form.is_bound else 200)
 
 
@@ -156,18 +156,18 @@ def _field_of(path: str) -> str:
 
 
 def _typed(preset: ResourcePreset) -> dict[str, Any]:
-    size = size_of_preset(preset.pk, preset.name, preset.slots, preset.shm_bytes)
+    size = preset_size(preset.pk, preset.name, preset.slots, preset.shm_bytes)
     devices = ", ".join(f"{slot}={amount}" for slot, amount in size.devices.items())
     return {"name": size.title, "cpu": size.cpu, "mem": size.mem, "devices": devices, "shm": size.shm}
 
 
 def _page(request: HttpRequest, actor: Actor, form: PresetForm, *, status: int = 200) -> HttpResponse:
-    found = sorted(presets.visible_presets(actor), key=lambda each: (each.sharing, presets.by_size(each)))
-    writable = may_write(actor, found)
+    found = sorted(presets.visible_presets(actor), key=lambda each: (each.sharing, presets.size_order(each)))
+    writable = writable_ids(actor, found)
     rows = [
         {
             "preset": each,
-            "place": whose(each),
+            "place": owner_label(each),
             "slots": format_slots(each.amounts),
             "can_write": each.pk in writable,
         }

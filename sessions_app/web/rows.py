@@ -122,10 +122,10 @@ def _row(
 def _details(session: ComputeSession, is_own: bool, shown: Collection[str]) -> Sequence[str]:
     owner = [] if is_own or "owner" in shown else [session.owner.email]
     project = [] if "project" in shown else [session.project.name]
-    return [*element_words(session), *owner, *project, str(session.image)]
+    return [*array_position(session), *owner, *project, str(session.image)]
 
 
-def element_words(session: ComputeSession) -> list[str]:
+def array_position(session: ComputeSession) -> list[str]:
     """Return the position in the array as words; [] for a session without array. No query if the
     session was loaded with `for_rows` or `with_kernels`.
     """

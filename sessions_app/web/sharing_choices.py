@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy
 from accounts.models import Project
 from common.actors import Actor
 from sessions_app.core.template_rules import Sharing
-from sessions_app.session_templates.sharing import Shared, writable_places
+from sessions_app.session_templates.sharing import SharedRow, writable_scopes
 
 SHARING_WORDS = {
     Sharing.OWN: gettext_lazy("Only you"),
@@ -22,7 +22,7 @@ def place_choices(actor: Actor) -> list[tuple[str, Any]]:
     """Return the options of a select, where the actor may create shared rows: "own",
     "project:uni/vision", "domain:uni", "everybody". 3 queries.
     """
-    projects, domains, is_central = writable_places(actor)
+    projects, domains, is_central = writable_scopes(actor)
     has_many = len({each.domain_id for each in projects}) > 1
     choices: list[tuple[str, Any]] = [(Sharing.OWN.value, SHARING_WORDS[Sharing.OWN])]
     choices += [
@@ -33,13 +33,13 @@ def place_choices(actor: Actor) -> list[tuple[str, Any]]:
     return choices + ([(Sharing.EVERYBODY.value, _("Everybody"))] if is_central else [])
 
 
-def chosen_place(choice: str) -> dict[str, str]:
+def sharing_arguments(choice: str) -> dict[str, str]:
     """Convert an option into the arguments of the services."""
     sharing, _colon, place = choice.partition(":")
     return {"sharing": sharing, "place": place}
 
 
-def whose(thing: Shared) -> str:
+def owner_label(thing: SharedRow) -> str:
     """Return the name of the project or domain, or the label of the sharing."""
     place = thing.project or thing.domain
     return str(place or SHARING_WORDS[Sharing(thing.sharing)])

@@ -23,15 +23,15 @@ from common.rest.actor import actor_of
 from common.rest.idempotency import submit_once
 from common.values.resources import MEM, format_slots, parse_slots
 from images.selectors import visible_images
-from sessions_app.core.template_rules import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH, Sharing, kept_choices
+from sessions_app.core.template_rules import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH, Sharing, template_body
 from sessions_app.models import SessionTemplate
 from sessions_app.selectors import Action, access_session
 from sessions_app.session_templates import templates as session_templates_templates
-from sessions_app.session_templates.quick_start import request_like
-from sessions_app.session_templates.sharing import may_write
-from sessions_app.web.arrays import page_of
+from sessions_app.session_templates.quick_start import session_request_body
+from sessions_app.session_templates.sharing import writable_ids
+from sessions_app.web.arrays import session_url
 from sessions_app.web.forms import LauncherForm
-from sessions_app.web.sharing_choices import chosen_place, place_choices, whose
+from sessions_app.web.sharing_choices import owner_label, place_choices, sharing_arguments
 
 LONGEST_BODY = 256 * 1024
 MOST_DIGITS = 18  # digits of an id
@@ -57,16 +57,16 @@ class TemplateForm(forms.Form):
 def template_list(request: HttpRequest) -> HttpResponse:
     actor = actor_of(request)
     templates = list(session_templates_templates.visible_templates(actor))
-    writable = may_write(actor, templates)
+    writable = writable_ids(actor, templates)
     named = {str(each.body.get("image", "")) for each in templates}
     ids = [image for image in named if image.isdecimal() and len(image) <= MOST_DIGITS]
     images = visible_images(actor).filter(pk__in=ids).values_list("pk", "reference")
     references = {str(pk): reference for pk, reference in images}
-    rows = [row_of(each, references) | {"can_write": each.pk in writable} for each in templates]
+    rows = [template_row(each, references) | {"can_write": each.pk in writable} for each in templates]
     return render(request, "sessions_app/templates.html", {"rows": rows})
 
 
-def row_of(template: SessionTemplate, references: Mapping[str, str]) -> dict[str, Any]:
+def template_row(template: SessionTemplate, references: Mapping[str, str]) -> dict[str, Any]:
     """Return {"template", "place", "slots", "image", "is_batch"}; `references` maps image ids to
     references, because a template may name its image by id.
     """
@@ -74,7 +74,7 @@ def row_of(template: SessionTemplate, references: Mapping[str, str]) -> dict[str
     asked = {name: text for name, text in template.body.get("resources", {}).items() if name != "shm"}
     return {
         "template": template,
-        "place": whose(template),
+        "place": owner_label(template),
         "slots": format_slots(parse_slots(asked)) if MEM in asked else "",
         "image": references.get(image, image),
         "is_batch": template.body.get("type") == "batch",
@@ -92,10 +92,11 @@ def new_template(request: HttpRequest) -> HttpResponse:
     actor = actor_of(request)
     if request.method == "GET":
         return _page(
-            request, TemplateForm(actor=actor, initial=_of_session(actor, request.GET.get("session", "")))
+            request,
+            TemplateForm(actor=actor, initial=_initial_from_session(actor, request.GET.get("session", ""))),
         )
     if "body" not in request.POST:
-        return _of_launcher(request, actor)
+        return _page_from_launcher(request, actor)
     form = TemplateForm(request.POST, actor=actor)
     if form.is_valid():
         try:
@@ -105,22 +106,22 @@ def new_template(request: HttpRequest) -> HttpResponse:
     return _page(request, form, status=422)
 
 
-def _of_session(actor: Actor, session_id: str) -> dict[str, Any]:
+def _initial_from_session(actor: Actor, session_id: str) -> dict[str, Any]:
     """Return initial values from a session. Raises NotFound, PermissionDenied, InvalidInput."""
     try:
         session = access_session(actor, UUID(session_id), Action.OPEN_APP)
     except ValueError as error:
         raise InvalidInput(_("The address names no session to begin with.")) from error
-    body = request_like(session, name=session.name)
+    body = session_request_body(session, name=session.name)
     body.pop("callback_url")  # templates never keep it, so keep it out of the page too
     return {"name": session.name, "body": json.dumps(body)}
 
 
-def _of_launcher(request: HttpRequest, actor: Actor) -> HttpResponse:
+def _page_from_launcher(request: HttpRequest, actor: Actor) -> HttpResponse:
     launcher = LauncherForm(request.POST, actor=actor)
     try:
         raw = launcher.raw_request() if launcher.is_valid() else {}
-        kept_choices(raw)
+        template_body(raw)
     except InvalidInput:
         messages.error(request, _("Some choices are missing or wrong, so they cannot be saved yet."))
         return redirect("session-new")
@@ -137,7 +138,7 @@ def _save(request: HttpRequest, actor: Actor, asked: dict[str, Any]) -> HttpResp
         name=asked["name"],
         description=asked["description"],
         body=body,
-        **chosen_place(asked["place"] or Sharing.OWN.value),
+        **sharing_arguments(asked["place"] or Sharing.OWN.value),
     )
     messages.success(request, _("“{name}” is saved.").format(name=template.name))
     if left_out:
@@ -164,7 +165,7 @@ def start_template(request: HttpRequest, template_id: int) -> HttpResponse:
     actor = actor_of(request)
     template = session_templates_templates.access_template(actor, template_id)
     session = session_templates_templates.start_from_template(actor=actor, template=template)
-    return redirect(page_of(session))
+    return redirect(session_url(session))
 
 
 def _page(request: HttpRequest, form: TemplateForm, *, status: int = 200) -> HttpResponse:

@@ -22,7 +22,7 @@ from django.core.cache import cache as shared
 from django.db.models import DurationField, ExpressionWrapper, F, Q, Value
 
 from common import clock
-from sessions_app.core.idle_rules import NEAR, Cause, ends_of
+from sessions_app.core.idle_rules import NEAR, Cause, expected_ends
 from sessions_app.core.states import Status
 from sessions_app.gateway.activity.recorder import ActivityRecorder, activity_recorder
 from sessions_app.gateway.auth.authorizer import in_database
@@ -127,7 +127,7 @@ def servers_to_poll() -> list[NotebookServer]:
 
 def _servers_of(sessions: Iterable[ComputeSession], now: datetime) -> Iterable[NotebookServer]:
     for session in sessions:
-        ends = ends_of(idle_facts(session, idle_row(session)))
+        ends = expected_ends(idle_facts(session, idle_row(session)))
         if not any(end.cause is Cause.INTERACTION and end.at - now <= NEAR + POLL_BEFORE for end in ends):
             continue
         kernel = next(kernel for kernel in session.kernels.all() if kernel.name == "main1")

@@ -11,7 +11,7 @@ from rest_framework.test import APIClient
 from accounts.credentials.keypairs import rotate_keypair
 from accounts.models import KeyPair, User
 from common.models import AuditEntry
-from sessions_app.core.dotfile_rules import MAX_CONTENT_BYTES, MOST_DOTFILES
+from sessions_app.core.dotfile_rules import MAX_CONTENT_BYTES, MAX_DOTFILES
 from sessions_app.dotfiles.service import put_dotfile
 from sessions_app.models import Dotfile, StartupScript
 from tests.conftest import People
@@ -69,7 +69,7 @@ def test_a_file_stands_in_no_others_way(people: People) -> None:
 
 
 def test_somebody_keeps_so_many_files_and_no_more(people: People) -> None:
-    Dotfile.objects.bulk_create(Dotfile(user=people.member, path=f"f{n}") for n in range(MOST_DOTFILES))
+    Dotfile.objects.bulk_create(Dotfile(user=people.member, path=f"f{n}") for n in range(MAX_DOTFILES))
     client = api_client(people.member)
     assert client.put(FILE, {"path": "one-more", "content": ""}).status_code == 422
     assert client.put(FILE, {"path": "f1", "content": "changed"}).status_code == 200

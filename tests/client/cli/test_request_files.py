@@ -15,7 +15,7 @@ import pytest
 
 from common import clock
 from sessions_app.core.request import parse_request
-from sessions_app.core.request_export import PLACEHOLDER, ways_to_ask
+from sessions_app.core.request_export import PLACEHOLDER, request_examples
 from sessions_app.models import ComputeSession
 from sessions_app.templatetags.sessions import copy_as
 from tests import factories
@@ -95,7 +95,7 @@ def made_of(name: object) -> dict[str, Any]:
 
 
 def copied(key: str, request: dict[str, object], portal_url: str) -> str:
-    return next(way.text for way in ways_to_ask(parse_request(request), portal_url) if way.key == key)
+    return next(way.text for way in request_examples(parse_request(request), portal_url) if way.key == key)
 
 
 def words_of(line: str) -> list[str]:
@@ -308,4 +308,4 @@ def test_a_session_that_nobody_may_ask_for_today_has_no_text_to_copy(place: Plac
     session = place.enqueue()
     ComputeSession.objects.filter(pk=session.pk).update(environment={"LD_PRELOAD": "x"})
 
-    assert copy_as(ComputeSession.objects.with_parts().get(pk=session.pk)) == {"ways": ()}
+    assert copy_as(ComputeSession.objects.with_parts().get(pk=session.pk)) == {"examples": ()}

@@ -21,7 +21,7 @@ from sessions_app.core import placement
 from sessions_app.core.request import parse_request
 from sessions_app.core.states import Status
 from sessions_app.models import ComputeSession
-from sessions_app.session_templates.quick_start import request_like
+from sessions_app.session_templates.quick_start import session_request_body
 from tests.factories import actor_for
 from tests.factories_scheduler import Cluster, make_cluster
 from tests.factories_sessions import Place, make_place
@@ -52,7 +52,7 @@ def machines(*sessions: ComputeSession) -> list[int | None]:
 
 
 def key(cluster: Cluster) -> str:
-    return placement.key_of_group(cluster.project.pk, cluster.owner.pk, GROUP)
+    return placement.placement_key(cluster.project.pk, cluster.owner.pk, GROUP)
 
 
 def test_the_words_of_requests_are_those_of_the_engine() -> None:
@@ -163,7 +163,7 @@ def test_the_elements_of_an_array_are_a_group(db: None) -> None:
     run_tick(place.group.pk)
     statuses = ComputeSession.objects.filter(array=first.array).values_list("status", flat=True)
     assert sorted(statuses) == [Status.PENDING, Status.PENDING, Status.SCHEDULED]
-    assert request_like(first, name="again")["placement_rule"] == ""
+    assert session_request_body(first, name="again")["placement_rule"] == ""
 
 
 def test_gangs_are_read_from_the_session(cluster: Cluster) -> None:
@@ -215,7 +215,7 @@ def test_the_database_refuses_what_no_request_says(place: Place) -> None:
 
 def test_one_more_like_it_is_of_its_group(place: Place) -> None:
     session = place.enqueue(placement_group=GROUP, placement_rule="pack")
-    like = request_like(session, name="again")
+    like = session_request_body(session, name="again")
     assert (like["placement_group"], like["placement_rule"]) == (GROUP, "pack")
 
 

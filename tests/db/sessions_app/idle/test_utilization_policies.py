@@ -15,7 +15,7 @@ from common.clock import ClockJump
 from portal.models import Notification
 from scheduler.tick import run_tick
 from sessions_app.admission.service import enqueue_session
-from sessions_app.core.idle_rules import Cause, Judged
+from sessions_app.core.idle_rules import Cause, ResourceUtilization
 from sessions_app.core.request import parse_request
 from sessions_app.core.states import Reason
 from sessions_app.idle import enforcer
@@ -75,7 +75,7 @@ def test_what_uses_as_much_or_was_not_measured_goes_on(
     watch(began, began + 50 * MINUTE)
     assert (place.fresh(session).is_running, warnings_of(session)) == (True, [])
     [judged] = find_next_end(place.fresh(session)).use  # type: ignore[union-attr]
-    assert judged == Judged("cpu", cpu_milli and 30, 30)
+    assert judged == ResourceUtilization("cpu", cpu_milli and 30, 30)
 
 
 def test_that_a_group_wants_all_to_be_low_loosens_no_policy(place: Place, began: datetime) -> None:
@@ -87,7 +87,7 @@ def test_that_a_group_wants_all_to_be_low_loosens_no_policy(place: Place, began:
     watch(began, began + 21 * MINUTE)
     assert known_of(session).use == {"cpu": 20, "mem": 2}
     assert end_of(place, session) is not None
-    assert find_next_end(place.fresh(session)).use == (Judged("cpu", 20, 30),)  # type: ignore[union-attr]
+    assert find_next_end(place.fresh(session)).use == (ResourceUtilization("cpu", 20, 30),)  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(("mem_percent", "ends"), [(50, False), (1, True)])
@@ -109,7 +109,7 @@ def test_what_one_policy_wants_together_loosens_nothing_of_another(place: Place,
     use(session, began, 60, cpu_milli=200, mem_bytes=session.slots["mem"] // 2)
     watch(began, began + 21 * MINUTE)
     assert end_of(place, session) is not None
-    assert find_next_end(place.fresh(session)).use == (Judged("cpu", 20, 30),)  # type: ignore[union-attr]
+    assert find_next_end(place.fresh(session)).use == (ResourceUtilization("cpu", 20, 30),)  # type: ignore[union-attr]
 
 
 def test_a_limit_that_is_loosened_and_tightened_again_is_warned_of_anew(
@@ -326,7 +326,7 @@ def test_the_outlook_takes_no_query(place: Place, began: datetime, names: str) -
     assert len(queries) == 0
     assert outlook is not None
     assert outlook.ends_at == known_of(session).low_since + timedelta(seconds=1200)  # type: ignore[operator]
-    assert outlook.use == (Judged("cpu", 0, 30),)
+    assert outlook.use == (ResourceUtilization("cpu", 0, 30),)
 
 
 def test_rounds_take_as_many_queries_for_any_number_of_sessions_and_windows(

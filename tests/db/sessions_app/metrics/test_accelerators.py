@@ -12,7 +12,7 @@ from agents.models import Agent, AgentDevice, ResourceGroup
 from common import clock
 from portal.models import Notification
 from portal.notifications.selectors import text_of
-from sessions_app.core.idle_rules import Judged
+from sessions_app.core.idle_rules import ResourceUtilization
 from sessions_app.core.states import Reason
 from sessions_app.gateway.activity.recorder import write_report
 from sessions_app.idle import enforcer
@@ -240,7 +240,10 @@ def test_who_leaves_devices_unused_is_warned_with_numbers_and_ended(place: Place
     assert judged_use(session) == {"cpu": 50, "mem": 25, "device": 3, "device_mem": 1}
     outlook = find_next_end(place.fresh(session))
     assert outlook is not None
-    assert (outlook.cause, outlook.use) == ("use", (Judged("device", 3, 10), Judged("device_mem", 1, 5)))
+    assert (outlook.cause, outlook.use) == (
+        "use",
+        (ResourceUtilization("device", 3, 10), ResourceUtilization("device_mem", 1, 5)),
+    )
     said = (
         "Its accelerator utilization is 3 %; the minimum is 10 %."
         " Its accelerator memory utilization is 1 %; the minimum is 5 %."

@@ -144,6 +144,7 @@ def _closing(act: Callable[[], object]) -> object:
 def _somebody_waits() -> bool:
     """Whether a connection of this database waits for a lock."""
     with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_clear_snapshot()")  # else it shows the first look of the transaction
         cursor.execute(
             "SELECT count(*) FROM pg_stat_activity"
             " WHERE datname = current_database() AND wait_event_type = 'Lock'"

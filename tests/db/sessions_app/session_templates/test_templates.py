@@ -12,15 +12,15 @@ from accounts.models import User
 from accounts.tenancy.archiving import update_project
 from accounts.tenancy.service import add_member, create_project
 from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, PermissionDenied
-from sessions_app.core.template_rules import sounds_secret
+from sessions_app.core.template_rules import is_secret_name
 from sessions_app.models import ComputeSession, SessionTemplate
 from sessions_app.session_templates import templates
 from sessions_app.session_templates.templates import (
     change_template,
     create_template,
     delete_template,
-    shown_body,
     start_from_template,
+    visible_body,
     visible_templates,
 )
 from sessions_app.web.templates import TemplateForm
@@ -77,14 +77,14 @@ def test_it_names_no_project_where_none_was_said(place: Place) -> None:
     ["PGPASSWORD", "SSHPASS", "DBPASS", "GITHUB_PAT", "accessToken", "dbPassword", "HF_TOKENS", "APIKEY"],
 )
 def test_secrets_sound_in_many_ways(name: str) -> None:
-    assert sounds_secret(name)
+    assert is_secret_name(name)
 
 
 @pytest.mark.parametrize(
     "name", ["TOKENIZERS_PARALLELISM", "PATTERN", "PASSES", "MONKEY", "AUTHOR", "KEYBOARD", "PATH"]
 )
 def test_other_variables_are_no_secrets(name: str) -> None:
-    assert not sounds_secret(name)
+    assert not is_secret_name(name)
 
 
 def test_who_finds_which(place: Place) -> None:
@@ -203,7 +203,7 @@ def test_a_template_has_one_place(place: Place) -> None:
 
 
 def test_a_place_has_so_many_at_most(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(templates, "MOST_OF_ONE_PLACE", 1)
+    monkeypatch.setattr(templates, "MAX_PER_SCOPE", 1)
     keep(place)
     with pytest.raises(LimitExceeded):
         keep(place, called="another")
@@ -245,7 +245,7 @@ def test_one_of_a_project_stays_with_it_whatever_it_is_called(place: Place, *, i
         another = create_project(actor=boss, domain=place.project.domain, name=name)
         add_member(actor=boss, project=another, user=place.owner)
     template.refresh_from_db()
-    assert shown_body(actor_for(place.owner), template)["project"] == "renamed"
+    assert visible_body(actor_for(place.owner), template)["project"] == "renamed"
     assert start_from_template(actor=actor_for(place.owner), template=template).project == place.project
 
 

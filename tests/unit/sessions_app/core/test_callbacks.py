@@ -15,10 +15,10 @@ from sessions_app.core.callbacks import (
     check_callback_url,
     event_for,
     is_callable,
-    outcome_of_end,
+    parse_target,
+    retry_delay,
+    session_outcome,
     signature,
-    target_of,
-    wait_after,
 )
 
 
@@ -55,19 +55,19 @@ def test_networks_that_the_administrator_allows_are_called_too() -> None:
 def test_networks_that_the_administrator_forbids_are_never_called() -> None:
     """Campuses have public addresses inside."""
     own = (ip_network("129.16.0.0/16"), ip_network("10.20.30.0/24"))
-    reach = CallbackNetworks(allowed=(ip_network("10.20.0.0/16"),), forbidden=own)
+    networks = CallbackNetworks(allowed=(ip_network("10.20.0.0/16"),), forbidden=own)
     for address in ("129.16.3.4", "::ffff:129.16.3.4", "64:ff9b::8110:304", "10.20.30.1"):
-        assert not is_callable(ip_address(address), reach)
+        assert not is_callable(ip_address(address), networks)
     for address in ("129.17.3.4", "10.20.31.1"):
-        assert is_callable(ip_address(address), reach)
+        assert is_callable(ip_address(address), networks)
 
 
 def test_an_address_is_read_as_it_will_be_called() -> None:
-    target = target_of("https://CI.example.org/a/b?c=d")
+    target = parse_target("https://CI.example.org/a/b?c=d")
     assert (target.scheme, target.host, target.port) == ("https", "ci.example.org", 443)
     assert target.path == "/a/b?c=d"
     assert target.address is None
-    literal = target_of("http://[::1]:8080")
+    literal = parse_target("http://[::1]:8080")
     assert (literal.port, literal.path, str(literal.address)) == (8080, "/", "::1")
 
 
@@ -106,7 +106,7 @@ def test_what_is_told_of_which_change(from_status: str, to: str, news: CallbackE
     ],
 )
 def test_ends_have_an_outcome_for_programs(status: str, reason: str, outcome: Outcome) -> None:
-    assert outcome_of_end(status, reason) is outcome
+    assert session_outcome(status, reason) is outcome
 
 
 def test_the_signature_is_of_time_and_body() -> None:
@@ -116,5 +116,5 @@ def test_the_signature_is_of_time_and_body() -> None:
 
 
 def test_waits_double_up_to_an_hour() -> None:
-    assert [wait_after(count) for count in (1, 2, 3)] == [timedelta(seconds=span) for span in (10, 20, 40)]
-    assert wait_after(30) == wait_after(10_000) == LONGEST_WAIT
+    assert [retry_delay(count) for count in (1, 2, 3)] == [timedelta(seconds=span) for span in (10, 20, 40)]
+    assert retry_delay(30) == retry_delay(10_000) == LONGEST_WAIT

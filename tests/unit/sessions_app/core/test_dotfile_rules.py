@@ -11,7 +11,7 @@ from sessions_app.core.dotfile_rules import (
     check_content,
     check_dotfile_path,
     check_file_mode,
-    clash_of,
+    conflicting_file,
     is_within,
 )
 
@@ -93,9 +93,9 @@ def test_other_modes_are_refused(text: str) -> None:
 
 
 def test_a_file_is_no_directory() -> None:
-    assert clash_of(".config", {".config/git", "x"}) == ".config/git"
-    assert clash_of(".config/git", {".config"}) == ".config"
-    assert clash_of(".configs", {".config", ".configs2/x"}) == ""
+    assert conflicting_file(".config", {".config/git", "x"}) == ".config/git"
+    assert conflicting_file(".config/git", {".config"}) == ".config"
+    assert conflicting_file(".configs", {".config", ".configs2/x"}) == ""
 
 
 def test_files_in_mounted_folders_are_known() -> None:

@@ -12,20 +12,20 @@ from sessions_app.core.idle_rules import (
     End,
     Extension,
     Facts,
-    Judged,
-    LeastUse,
+    MinimumUtilization,
+    ResourceUtilization,
     Thresholds,
     earliest_end,
-    ends_of,
-    extension_of,
-    higher_of,
+    expected_ends,
+    extended_end,
     is_low,
-    is_same_lack,
-    judged_of,
+    is_still_missed,
+    max_utilization,
     may_end,
-    percent_of,
-    put_off,
-    told_beside,
+    measured_utilization,
+    shown_thresholds,
+    tightest_extension,
+    utilization_percent,
     warning_due,
 )
 
@@ -52,12 +52,12 @@ def one(**least: int) -> Thresholds:
 
 
 def test_who_has_no_limit_never_ends() -> None:
-    assert ends_of(facts()) == ()
+    assert expected_ends(facts()) == ()
 
 
 def test_the_next_end_comes_first() -> None:
     both = facts(lifetime_ends_at=after(hours=8), lifetime_s=8 * HOUR, max_idle_s=2 * HOUR, low_since=after(hours=1), use_grace_s=HOUR // 2)  # fmt: skip
-    assert [(end.cause, end.at) for end in ends_of(both)] == [
+    assert [(end.cause, end.at) for end in expected_ends(both)] == [
         (Cause.USE, after(hours=1.5)),
         (Cause.INTERACTION, after(hours=2)),
         (Cause.LIFETIME, after(hours=8)),
@@ -78,7 +78,7 @@ def test_idle_time_counts_from_where_it_is_known(known: dict[str, datetime], sin
 
 
 def test_what_was_extended_is_kept_until_then() -> None:
-    [end] = ends_of(facts(max_idle_s=HOUR, kept_until=after(hours=3)))
+    [end] = expected_ends(facts(max_idle_s=HOUR, kept_until=after(hours=3)))
     assert end.at == after(hours=3)
 
 
@@ -142,7 +142,7 @@ def test_nothing_ends_unmeasured_untold_or_without_grace(
     told: datetime | None,
 ) -> None:
     known = Facts(started, 7200, lifetime, max_idle, interacted, measured, low, 3600, kept)
-    for end in ends_of(known):
+    for end in expected_ends(known):
         if not may_end(end, now, told):
             continue
         assert told is not None
@@ -179,13 +179,15 @@ def test_too_little_use_is_what_was_measured(
 
 
 def test_each_use_that_has_a_threshold_is_told_with_what_is_wanted() -> None:
-    told = judged_of({"cpu": 3, "mem": 50, "device": None}, {"cpu": 5, "device": 10, "device_mem": 10})
-    assert told == (Judged("cpu", 3, 5), Judged("device", None, 10))
-    assert [each.is_low for each in (*told, Judged("mem", 5, 5))] == [True, False, False]
+    told = measured_utilization(
+        {"cpu": 3, "mem": 50, "device": None}, {"cpu": 5, "device": 10, "device_mem": 10}
+    )
+    assert told == (ResourceUtilization("cpu", 3, 5), ResourceUtilization("device", None, 10))
+    assert [each.is_low for each in (*told, ResourceUtilization("mem", 5, 5))] == [True, False, False]
 
 
 @pytest.mark.parametrize(
-    ("of_group", "of_policies", "is_missed"),
+    ("group", "policies", "is_missed"),
     [
         (every(cpu=5, mem=5), (), False),
         (one(cpu=5, mem=5), (), True),
@@ -204,15 +206,15 @@ def test_each_use_that_has_a_threshold_is_told_with_what_is_wanted() -> None:
     ],
 )
 def test_group_and_policies_are_each_judged_by_themselves(
-    of_group: Thresholds, of_policies: tuple[Thresholds, ...], is_missed: bool
+    group: Thresholds, policies: tuple[Thresholds, ...], is_missed: bool
 ) -> None:
-    least = LeastUse(of_group, of_policies, timedelta(hours=1))
+    least = MinimumUtilization(group, policies, timedelta(hours=1))
     assert least.is_missed_by({"cpu": 20, "mem": 2, "device": None}) is is_missed
-    assert least.is_wanted is bool(of_group.least or of_policies)
+    assert least.is_wanted is bool(group.least or policies)
 
 
 def test_of_several_thresholds_the_largest_is_told() -> None:
-    told = told_beside({}, [every(cpu=5, mem=9), one(cpu=30, device=1, mem=2), every(cpu=20, mem=1)])
+    told = shown_thresholds({}, [every(cpu=5, mem=9), one(cpu=30, device=1, mem=2), every(cpu=20, mem=1)])
     assert told == {"cpu": 30, "mem": 9, "device": 1}
 
 
@@ -230,8 +232,8 @@ def test_where_too_little_is_used_what_would_not_help_is_not_told(
     use: dict[str, int | None], wanted: Thresholds, told: dict[str, int]
 ) -> None:
     """Beside another that wants a tenth of the memory."""
-    assert told_beside(use, [wanted, one(mem=10)]) == told
-    assert told_beside(use, [one(mem=10), wanted]) == told
+    assert shown_thresholds(use, [wanted, one(mem=10)]) == told
+    assert shown_thresholds(use, [one(mem=10), wanted]) == told
 
 
 @pytest.mark.parametrize(
@@ -259,28 +261,32 @@ def test_a_grace_goes_on_for_what_was_missed_before_alone(
     wanted: list[Thresholds], later: dict[str, int | None], wanted_later: list[Thresholds], is_same: bool
 ) -> None:
     """Six percent of the CPU and sixty of the memory were used."""
-    assert is_same_lack({"cpu": 6, "mem": 60}, wanted, later, wanted_later) is is_same
+    assert is_still_missed({"cpu": 6, "mem": 60}, wanted, later, wanted_later) is is_same
 
 
 def test_of_two_spans_the_higher_use_counts_and_what_one_does_not_know_is_not_known() -> None:
     use = {"cpu": 5, "mem": 20, "device": None, "device_mem": 3}
-    assert higher_of(use, {"cpu": 9, "mem": 1, "device": 7}) == {
+    assert max_utilization(use, {"cpu": 9, "mem": 1, "device": 7}) == {
         "cpu": 9, "mem": 20, "device": None, "device_mem": None,
     }  # fmt: skip
 
 
 def test_percent_of_nothing_is_not_known() -> None:
-    assert (percent_of(50, 200), percent_of(None, 200), percent_of(1, 0)) == (25, None, None)
+    assert (utilization_percent(50, 200), utilization_percent(None, 200), utilization_percent(1, 0)) == (
+        25,
+        None,
+        None,
+    )
 
 
 def test_the_tightest_level_says_how_often_and_how_far() -> None:
-    left = extension_of(used=1, most=[3, 2], lengths_s=[HOUR, 600])
+    left = tightest_extension(used=1, most=[3, 2], lengths_s=[HOUR, 600])
     assert (left, left.is_possible) == (Extension(1, 600), True)
-    assert not extension_of(used=3, most=[3, 2], lengths_s=[HOUR]).is_possible
-    assert not extension_of(used=0, most=[], lengths_s=[]).is_possible
+    assert not tightest_extension(used=3, most=[3, 2], lengths_s=[HOUR]).is_possible
+    assert not tightest_extension(used=0, most=[], lengths_s=[]).is_possible
 
 
 def test_an_extension_is_never_shorter_than_promised() -> None:
     end = End(NOON, Cause.LIFETIME, HOUR)
-    assert put_off(end, after(hours=-1), 600) == after(minutes=10)
-    assert put_off(end, after(minutes=3), 600) == after(minutes=13)
+    assert extended_end(end, after(hours=-1), 600) == after(minutes=10)
+    assert extended_end(end, after(minutes=3), 600) == after(minutes=13)

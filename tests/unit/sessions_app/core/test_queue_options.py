@@ -4,14 +4,16 @@ from datetime import UTC, datetime
 
 import pytest
 
+from common.errors import InvalidInput
 from sessions_app.core.queue_options import (
     DependencyRequest,
     When,
     check_dependencies,
     check_pending_timeout,
     check_start_at,
-    instant_of,
+    to_zoned_instant,
 )
+from sessions_app.core.request import parse_request
 
 EIGHT = datetime(2027, 1, 31, 8, tzinfo=UTC)
 
@@ -52,11 +54,11 @@ def test_what_is_no_instant_is_refused(typed: object) -> None:
     ],
 )
 def test_a_control_of_a_page_is_read_in_the_zone_of_its_reader(typed: str, zone: str, read: datetime) -> None:
-    assert check_start_at(instant_of(typed, zone)) == read
+    assert check_start_at(to_zoned_instant(typed, zone)) == read
 
 
 def test_what_is_no_instant_stays_as_it_was_typed() -> None:
-    assert instant_of("soon", "Europe/Berlin") == "soon"
+    assert to_zoned_instant("soon", "Europe/Berlin") == "soon"
 
 
 @pytest.mark.parametrize(("typed", "read"), [(1, 1), ("60", 60), (2592000, 2592000)])
@@ -71,15 +73,13 @@ def test_what_is_no_time_to_wait_is_refused(typed: object) -> None:
 
 
 def test_others_are_read_as_names_or_with_the_way_they_end() -> None:
-    problems: dict[str, list[str]] = {}
     asked = ["prepare", {"session": " load "}, {"session": "test", "when": "failure"}]
-    assert check_dependencies(asked, problems) == (
+    assert check_dependencies(asked) == (
         DependencyRequest("prepare"),
         DependencyRequest("load"),
         DependencyRequest("test", When.FAILURE),
     )
-    assert check_dependencies(None, problems) == ()
-    assert problems == {}
+    assert check_dependencies(None) == ()
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,8 @@ def test_others_are_read_as_names_or_with_the_way_they_end() -> None:
     ],
 )
 def test_what_names_no_other_is_refused_at_its_place(asked: object, field: str, words: str) -> None:
-    problems: dict[str, list[str]] = {}
-    check_dependencies(asked, problems)
-    assert list(problems) == [field]
-    assert words in problems[field][0]
+    body = {"name": "a", "project": "p", "image": "i", "resources": {"cpu": 1, "mem": "1g"}}
+    with pytest.raises(InvalidInput) as refusal:
+        parse_request({**body, "dependencies": asked})
+    assert list(refusal.value.fields) == [field]
+    assert words in refusal.value.fields[field][0]

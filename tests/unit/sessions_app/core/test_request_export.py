@@ -23,9 +23,9 @@ from sessions_app.core.request_export import (
     as_curl,
     as_python,
     as_yaml,
-    ways_to_ask,
+    request_examples,
 )
-from sessions_app.core.sizes import SIZES, size_like, typed_amount
+from sessions_app.core.sizes import SIZES, amount_input, size_key
 from sessions_app.web.environment_text import format_variables, parse_variables
 
 PORTAL = "http://berth.example:8080"
@@ -137,13 +137,13 @@ def test_an_array_is_told() -> None:
 
 
 def test_values_of_variables_are_told_nowhere() -> None:
-    ways = ways_to_ask(FULL, PORTAL)
+    examples = request_examples(FULL, PORTAL)
 
-    assert [way.key for way in ways] == [key for key, _ in LANGUAGES]
-    assert all(SECRET not in way.text + way.note for way in ways)
-    assert all("TOKEN" in way.text for way in ways)
+    assert [example.key for example in examples] == [key for key, _ in LANGUAGES]
+    assert all(SECRET not in example.text + example.note for example in examples)
+    assert all("TOKEN" in example.text for example in examples)
     assert PLACEHOLDER in as_curl(FULL, PORTAL)
-    assert "variables" not in "".join(way.note for way in ways_to_ask(request(), PORTAL)).lower()
+    assert "variables" not in "".join(way.note for way in request_examples(request(), PORTAL)).lower()
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
@@ -208,14 +208,14 @@ def test_what_no_option_can_say_is_a_file(changes: dict[str, Any]) -> None:
 def test_amounts_are_typed_as_they_are_read(amount: int) -> None:
     from common.values.resources import parse_bytes, parse_milli
 
-    assert parse_bytes(typed_amount(MEM, amount)) == amount
-    assert parse_milli(CPU, typed_amount(CPU, amount)) == amount
+    assert parse_bytes(amount_input(MEM, amount)) == amount
+    assert parse_milli(CPU, amount_input(CPU, amount)) == amount
 
 
 def test_sizes_are_known_by_their_amounts() -> None:
     assert SIZES[0].slots == ResourceSlots({CPU: 1000, MEM: 2**31})
-    assert [size_like(size.cpu, size.mem) for size in SIZES] == [size.key for size in SIZES]
-    assert size_like("3", "2g") == "custom"
+    assert [size_key(size.cpu, size.mem) for size in SIZES] == [size.key for size in SIZES]
+    assert size_key("3", "2g") == "custom"
 
 
 @given(st.dictionaries(st.from_regex("[A-Z]{1,5}", fullmatch=True), st.text(max_size=12), max_size=4))

@@ -13,8 +13,8 @@ from sessions_app.core.states import (
     TRANSITIONS,
     Reason,
     Status,
+    end_status,
     is_legal,
-    outcome_of,
 )
 
 
@@ -59,7 +59,7 @@ def test_every_reason_has_a_sentence() -> None:
 
 
 def test_every_outcome_is_legal_after_terminating() -> None:
-    assert all(is_legal(Status.TERMINATING, outcome_of(reason)) for reason in Reason)
+    assert all(is_legal(Status.TERMINATING, end_status(reason)) for reason in Reason)
     assert set(OUTCOMES.values()) <= TERMINAL
 
 
