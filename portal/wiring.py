@@ -17,9 +17,8 @@ from portal.audit.labels import PARAMETERS
 from portal.notifications.selectors import helpers_of
 from scheduler.history.recorder import record_hold_state
 from scheduler.run_state import discard_plans
-from sessions_app.allocations import allocations_by_owner
 from sessions_app.limits.group_rules import session_counts
-from sessions_app.selectors import objection_to_folder_deletion
+from sessions_app.selectors import allocations_by_owner, objection_to_folder_deletion
 from vfolders.selectors import storage_host_names
 
 

@@ -1,12 +1,15 @@
 """Reads sessions. `visible_sessions` is the only list source, `access_session` the only fetch."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 from uuid import UUID
 
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 from django.utils.translation import gettext as _
 
+from accounts.core.limits import Level
 from accounts.logins.service import has_active_membership
 from accounts.selectors import administered_project_ids, overseen_domain_ids, sees_everything
 from common.actors import Actor
@@ -14,7 +17,7 @@ from common.errors import Conflict, NotFound, PermissionDenied
 from common.pages.status_styles import status_style
 from common.values.text import quoted
 from sessions_app.core.states import REQUEUED, RETRIED, Status, requeue_reason
-from sessions_app.models import ComputeSession, ComputeSessionQuerySet, Kernel, SessionArray
+from sessions_app.models import ComputeSession, ComputeSessionQuerySet, Kernel, KernelAllocation, SessionArray
 
 
 class Action(StrEnum):
@@ -119,13 +122,15 @@ def running_kernel(session: ComputeSession, name: str = "main1") -> Kernel:
     """
     kernel = find_kernel(session, name)
     if not session.is_running or kernel.agent is None:
-        raise Conflict(
-            _("The session “{session}” is {status}; this needs a running one.").format(
-                session=session.name, status=status_style(session.status).label.lower()
-            ),
-            hint=_("Wait until it runs, or start another one."),
-        )
+        raise not_running(session, hint=_("Wait until it runs, or start another one."))
     return kernel
+
+
+def not_running(session: ComputeSession, *, hint: str = "") -> Conflict:
+    """Return the error for a session that would have to be running."""
+    sentence = _("The session “{session}” is {status}; this needs a running one.")
+    status = status_style(session.status).label.lower()
+    return Conflict(sentence.format(session=session.name, status=status), hint=hint)
 
 
 def objection_to_folder_deletion(folder_id: UUID) -> str:
@@ -158,3 +163,9 @@ def sessions_due_to_stop(now: datetime) -> ComputeSessionQuerySet:
 
 def sessions_past_deadline(now: datetime) -> ComputeSessionQuerySet:
     return ComputeSession.objects.live().filter(deadline_at__lte=now)
+
+
+def allocations_by_owner(level: Level, ids: Sequence[int]) -> QuerySet[Any]:
+    """Return the allocations of the sessions of these projects or users, annotated with `owner_id`."""
+    column = "kernel__session__project_id" if level is Level.PROJECT else "kernel__session__owner_id"
+    return KernelAllocation.objects.filter(**{f"{column}__in": ids}).annotate(owner_id=F(column))

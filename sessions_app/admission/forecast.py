@@ -3,7 +3,7 @@
 The forecast comes from the scheduler app through the port `start_forecaster`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -140,9 +140,8 @@ def _other_groups(
     lasts: timedelta,
 ) -> list[str]:
     """Return names of other groups where it would start at once. At most 4 queries."""
-    taking = [
-        each for each in _usable_groups(actor, project) if each != group and admits_request(each, request)
-    ]
+    groups = usable_resource_groups(actor, project).filter(is_active=True).order_by("name")
+    taking = [each for each in groups if each != group and admits_request(each, request)]
     limiting = groups_at_limit(taking, request.type, actor.user_id or 0, request.slots, clock.now())
     others = {each.pk: each.name for each in taking if each.pk not in limiting}
     sought = SessionRequirements(
@@ -160,11 +159,3 @@ def _other_groups(
     waiting = ComputeSession.objects.waiting().filter(resource_group_id__in=found)
     busy = set(waiting.order_by().values_list("resource_group_id", flat=True).distinct())
     return [name for pk, name in found.items() if pk not in busy]
-
-
-def _usable_groups(actor: Actor, project: Project) -> Iterable[ResourceGroup]:
-    """Return the active groups in which the actor may start sessions in `project`, by name.
-
-    One query.
-    """
-    return usable_resource_groups(actor, project).filter(is_active=True).order_by("name")

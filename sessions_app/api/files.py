@@ -118,7 +118,7 @@ class SessionFileView(APIView):
     def get(self, request: Request, session_id: UUID) -> StreamingHttpResponse:
         """Download a file of a running session; symbolic links are followed."""
         opened = _opened(request, session_id, action="sessions.read_file")
-        found = async_to_sync(files.find_file)(opened, _path(request))
+        found = async_to_sync(files.find_entry)(opened, _path(request), EntryType.FILE)
         response = _attachment(files.stream_file(found), BYTES, found.place.entry.name)
         response["Content-Length"] = str(found.place.entry.size_bytes)
         return response
@@ -152,7 +152,7 @@ class SessionArchiveView(APIView):
     def get(self, request: Request, session_id: UUID) -> StreamingHttpResponse:
         """Download a directory of a running session as a tar; names are relative to it."""
         opened = _opened(request, session_id, action="sessions.read_archive")
-        found = async_to_sync(files.find_directory)(opened, _path(request))
+        found = async_to_sync(files.find_entry)(opened, _path(request), EntryType.DIRECTORY)
         name = f"{found.place.entry.name or 'root'}.tar"
         return _attachment(files.stream_directory(found), TAR, name)
 

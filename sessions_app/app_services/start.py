@@ -8,13 +8,12 @@ from django.utils.translation import gettext as _
 
 from agents.runtime.port import RuntimeFault
 from agents.selectors import runtime_of
-from common.errors import Conflict, NotFound, Unavailable
-from common.pages.status_styles import status_style
+from common.errors import NotFound, Unavailable
 from common.values.text import quoted
 from images.core.labels import AppHint
 from sessions_app.core.container_spec import HOME, build_app_argv
 from sessions_app.models import ComputeSession
-from sessions_app.selectors import find_kernel
+from sessions_app.selectors import find_kernel, not_running
 
 APP_START_S = 10
 
@@ -27,10 +26,7 @@ def start_app(session_id: UUID, app_name: str) -> None:
     """
     session = ComputeSession.objects.with_parts().get(pk=session_id)
     if not session.is_running:
-        sentence = _("The session “{session}” is {status}; this needs a running one.")
-        raise Conflict(
-            sentence.format(session=session.name, status=status_style(session.status).label.lower())
-        )
+        raise not_running(session)
     app = find_app(session, app_name)
     kernel = find_kernel(session)
     if not app.command or not _is_first_request(session_id, app_name):

@@ -1,9 +1,12 @@
-"""Build host names and URLs of a session's apps. Pure except for settings."""
+"""Names, host names and URLs of a session's apps."""
 
 from urllib.parse import urlsplit
 
 from django.conf import settings
+from django.utils.translation import gettext as _
 
+from common.errors import NotFound
+from sessions_app.core.app_address import is_app_name, port_named
 from sessions_app.models import ComputeSession
 
 
@@ -33,3 +36,11 @@ def app_links(session: ComputeSession) -> list[dict[str, object]]:
         {"name": app.name, "title": app.title, "url": app_url(session, app.name)}
         for app in session.image.app_hints
     ]
+
+
+def check_app_name(session: ComputeSession, app: str) -> None:
+    """Raise NotFound unless the image declares the app, or its name is that of a port."""
+    is_declared = any(declared["name"] == app for declared in session.image.apps)
+    if not is_app_name(app) or not (is_declared or port_named(app)):
+        sentence = _("The session “{session}” has no app of this name.")
+        raise NotFound(sentence.format(session=session.name))

@@ -115,18 +115,23 @@ async def list_directory(files: OpenFiles, path: str) -> tuple[str, list[Entry],
     return parsed, entries, is_complete
 
 
-async def find_file(files: OpenFiles, path: str) -> Download:
-    """Find the file at `path` for streaming; symbolic links are followed. Raises Conflict if it is
-    no regular file, PermissionDenied if it is not readable.
-    """
-    return await _find(files, path, EntryType.FILE)
+async def find_entry(files: OpenFiles, path: str, wanted: EntryType) -> Download:
+    """Find the file or directory at `path` for streaming; symbolic links are followed.
 
-
-async def find_directory(files: OpenFiles, path: str) -> Download:
-    """Find the directory at `path` for streaming; symbolic links are followed. Raises Conflict if
-    it is no directory or the root, PermissionDenied if it is not readable.
+    Raises Conflict if it is of another type or the root, PermissionDenied if it is not readable.
     """
-    return await _find(files, path, EntryType.DIRECTORY)
+    parsed = _path(path)
+    with _refusals():
+        place = await files.port.find(parsed, follows_link=True)
+    if place.path == "/":
+        raise Conflict(
+            _("The root of a container is not to be copied."), hint=_("Ask for a directory below it.")
+        )
+    if place.entry.type is not wanted:
+        raise _of_other_type(parsed, place.entry.type)
+    if not place.is_readable:
+        raise PermissionDenied(_("The session's user may not read {path}.").format(path=parsed))
+    return Download(files, place)
 
 
 async def stream_file(download: Download) -> AsyncGenerator[bytes, None]:
@@ -191,21 +196,6 @@ async def write_archive(
             await staging.unpack(screen(archive, rule))
             await staging.commit()
     return directory, rule
-
-
-async def _find(files: OpenFiles, path: str, wanted: EntryType) -> Download:
-    parsed = _path(path)
-    with _refusals():
-        place = await files.port.find(parsed, follows_link=True)
-    if place.path == "/":
-        raise Conflict(
-            _("The root of a container is not to be copied."), hint=_("Ask for a directory below it.")
-        )
-    if place.entry.type is not wanted:
-        raise _of_other_type(parsed, place.entry.type)
-    if not place.is_readable:
-        raise PermissionDenied(_("The session's user may not read {path}.").format(path=parsed))
-    return Download(files, place)
 
 
 def _of_other_type(path: str, found: EntryType) -> Conflict:

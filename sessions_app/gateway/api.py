@@ -3,7 +3,6 @@
 from typing import Any
 from uuid import UUID
 
-from django.utils.translation import gettext as _
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -11,12 +10,10 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from accounts.logins.service import request_login
-from common.errors import NotFound
 from common.rest.actor import actor_of
 from common.rest.errors import ErrorOut
 from common.token_scopes import FOR_SESSIONS
-from sessions_app.app_services.urls import app_url
-from sessions_app.core.app_address import is_app_name, port_named
+from sessions_app.app_services.urls import app_url, check_app_name
 from sessions_app.gateway.auth.app_credentials import issue_app_token
 from sessions_app.selectors import Action, access_session
 
@@ -45,10 +42,7 @@ class AppTokenView(APIView):
         token or sign-in that created it. The app never receives it.
         """
         session = access_session(actor_of(request), session_id, Action.OPEN_APP)
-        is_declared = any(declared["name"] == app for declared in session.image.apps)
-        if not is_app_name(app) or not (is_declared or port_named(app)):
-            sentence = _("The session “{session}” has no app of this name.")
-            raise NotFound(sentence.format(session=session.name))
+        check_app_name(session, app)
         token, expires_at = issue_app_token(
             actor=actor_of(request), login=request_login(request), session_id=session_id, app=app
         )

@@ -11,20 +11,18 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from common.errors import InvalidInput, NotFound, PermissionDenied
+from common.errors import InvalidInput, PermissionDenied
 from common.pages.htmx import closed_during_impersonation
 from common.rest.actor import actor_of
-from sessions_app.app_services.urls import app_origin, app_url
+from sessions_app.app_services.urls import app_origin, app_url, check_app_name
 from sessions_app.core.app_address import (
     AppEndpoint,
     AppHost,
     AppPort,
     host_name,
-    is_app_name,
     is_hash,
     local_path,
     parse_app_host,
-    port_named,
 )
 from sessions_app.gateway.auth.app_credentials import issue_app_code
 from sessions_app.gateway.auth.app_sign_in import CALLBACK_PATH
@@ -45,10 +43,7 @@ def open_app(request: HttpRequest, session_id: UUID, app: str) -> HttpResponse:
     resolve hosts.
     """
     session = access_session(actor_of(request), session_id, Action.OPEN_APP)
-    is_declared = any(declared["name"] == app for declared in session.image.apps)
-    if not is_app_name(app) or not (is_declared or port_named(app)):
-        sentence = _("The session “{session}” has no app of this name.")
-        raise NotFound(sentence.format(session=session.name))
+    check_app_name(session, app)
     name = host_name(request.get_host())
     if app_ports.resolves_app_hosts(name):
         return _send_to(request, app_url(session, app))

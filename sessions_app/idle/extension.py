@@ -11,12 +11,11 @@ from common import clock
 from common.actors import Actor
 from common.audit import audit_log
 from common.errors import Conflict, LimitExceeded
-from common.pages.status_styles import status_style
 from sessions_app.core.idle_rules import Cause, End, Extension, expected_ends, extended_end
 from sessions_app.idle.facts import idle_facts, idle_row, is_own_limit, remaining_extension, scopes_by_key
 from sessions_app.lifecycle import updates
 from sessions_app.models import ComputeSession, SessionIdle
-from sessions_app.selectors import Action, access_session
+from sessions_app.selectors import Action, access_session, not_running
 
 
 @transaction.atomic
@@ -61,10 +60,7 @@ def session_extension(session: ComputeSession) -> Extension:
 
 def _next_end(session: ComputeSession, idle: SessionIdle) -> End:
     if not session.is_running:
-        sentence = _("The session “{session}” is {status}; this needs a running one.")
-        raise Conflict(
-            sentence.format(session=session.name, status=status_style(session.status).label.lower())
-        )
+        raise not_running(session)
     found = list(expected_ends(idle_facts(session, idle)))
     if is_own_limit(session) and session.deadline_at is not None:
         found.append(End(session.deadline_at, Cause.LIFETIME, session.timeout_s or 0))

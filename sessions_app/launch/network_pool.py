@@ -1,8 +1,8 @@
 """Keeps a pool of ready networks on each agent, because creating one at launch is slow (ADR 20).
 
 Creating one takes a quarter of the time that starting a container takes. A pooled network
-(`Mooring`) is first a row, then a network, then ready. One statement assigns it to a session, which
-keeps it to the end; it is never reused. A row that is not ready was left by a crash: its network is
+(`Mooring`) is first a row, then a network, then ready. A session keeps the one assigned to it to its
+end; it is never reused. A row that is not ready was left by a crash: its network is
 removed and the row deleted. So names and rows suffice for recovery at any point.
 """
 
@@ -14,8 +14,8 @@ from uuid import UUID
 
 import structlog
 from django.conf import settings
-from django.db import connection
-from django.db.models import Q, QuerySet
+from django.db import transaction
+from django.db.models import F, Q, QuerySet
 
 from agents.core.states import AgentState
 from agents.models import Agent
@@ -33,24 +33,20 @@ LAUNCH_WINDOW = timedelta(minutes=10)
 MAX_NETWORKS = 32
 CREATORS = 4
 
-TAKE = f"""
-    UPDATE {Mooring._meta.db_table} SET session_id = %s WHERE id = (
-        SELECT id FROM {Mooring._meta.db_table}
-        WHERE agent_id = %s AND (session_id = %s OR (session_id IS NULL AND is_ready))
-        ORDER BY session_id NULLS LAST, made_at LIMIT 1 FOR UPDATE SKIP LOCKED
-    ) RETURNING id
-"""
 
-
+@transaction.atomic
 def assign_pooled_network(session_id: UUID, agent: Agent) -> UUID | None:
     """Assign a pooled network to the session on this agent and return its id.
 
     Returns the one it already has, if any; None if the pool is empty.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(TAKE, [session_id, agent.pk, session_id])
-        found = cursor.fetchone()
-    return found[0] if found else None
+    usable = Mooring.objects.filter(Q(session=session_id) | Q(session=None, is_ready=True), agent=agent)
+    usable = usable.order_by(F("session").asc(nulls_last=True), "made_at")
+    network = usable.select_for_update(skip_locked=True).first()
+    if network is None:
+        return None
+    Mooring.objects.filter(pk=network.pk).update(session=session_id)
+    return network.pk
 
 
 def find_pooled_network(session_id: UUID, agent: Agent) -> UUID | None:

@@ -3,22 +3,10 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from django.db import connection
-
-from agents.models import Agent, AgentDevice
+from agents.models import AgentDevice
 from common.values.resources import CPU, MEM, MILLI, format_amount
 from sessions_app.metrics.accelerators import DeviceAllocation
-from sessions_app.models import ComputeSession, Kernel, KernelAllocation
-
-_HELD = f"""
-    SELECT kernel.role || kernel.index, agent.name, device.slot_name, device.index, device.device_id, device.model,
-           held.amount / cardinality(held.devices)
-    FROM {Kernel._meta.db_table} AS kernel
-    JOIN {KernelAllocation._meta.db_table} AS held ON held.kernel_id = kernel.id, unnest(held.devices) AS each (id)
-    JOIN {AgentDevice._meta.db_table} AS device ON device.id = each.id
-    JOIN {Agent._meta.db_table} AS agent ON agent.id = device.agent_id
-    WHERE kernel.session_id = %s ORDER BY kernel.role, kernel.index, device.slot_name, device.index
-"""
+from sessions_app.models import ComputeSession, KernelAllocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,31 +29,34 @@ class AllocatedDevice:
 def allocated_devices(session: ComputeSession) -> list[AllocatedDevice]:
     """Return the accelerators of the session in the order of its containers.
 
-    Empty if their devices are not known individually, or before placement. One query, none for a
+    Empty if their devices are not known individually, or before placement. Two queries, none for a
     session without accelerators.
     """
     if session.requested_slots.keys() <= {CPU, MEM}:
         return []
-    with connection.cursor() as cursor:
-        cursor.execute(_HELD, [session.pk])
-        return [AllocatedDevice(*row) for row in cursor.fetchall()]
-
-
-HELD = f"""
-    SELECT allocation.agent_id, allocation.kernel_id, allocation.amount,
-        json_object_agg(device.device_id, device.mem_bytes)
-    FROM {KernelAllocation._meta.db_table} AS allocation
-    JOIN {AgentDevice._meta.db_table} AS device ON device.id = ANY(allocation.devices)
-    WHERE allocation.agent_id = ANY(%s) AND cardinality(allocation.devices) > 0
-    GROUP BY allocation.id
-"""
+    allocations = KernelAllocation.objects.filter(kernel__session=session).select_related("kernel", "agent")
+    rows = list(allocations.order_by("kernel__role", "kernel__index", "slot_name"))
+    devices = AgentDevice.objects.order_by("index").in_bulk([pk for row in rows for pk in row.devices])
+    return [
+        AllocatedDevice(
+            row.kernel.name, row.agent.name, row.slot_name, device.index, device.device_id, device.model,
+            row.amount // len(row.devices),
+        )
+        for row in rows
+        for device in devices.values()
+        if device.pk in row.devices
+    ]  # fmt: skip
 
 
 def device_allocations(agent_ids: Collection[int]) -> dict[int, list[DeviceAllocation]]:
-    """Return {agent id: allocations of its devices by kernel} where devices are known. One query."""
+    """Return {agent id: allocations of its devices by kernel} where devices are known.
+
+    Two queries, one if there are none.
+    """
+    rows = list(KernelAllocation.objects.filter(agent__in=agent_ids).exclude(devices=[]))
+    devices = AgentDevice.objects.in_bulk({pk for row in rows for pk in row.devices})
     found: dict[int, list[DeviceAllocation]] = {}
-    with connection.cursor() as cursor:
-        cursor.execute(HELD, [list(agent_ids)])
-        for agent_id, kernel_id, milli, devices in cursor.fetchall():
-            found.setdefault(agent_id, []).append(DeviceAllocation(kernel_id, milli, devices))
+    for row in rows:
+        memory = {devices[pk].device_id: devices[pk].mem_bytes for pk in row.devices}
+        found.setdefault(row.agent_id, []).append(DeviceAllocation(row.kernel_id, row.amount, memory))
     return found

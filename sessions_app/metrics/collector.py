@@ -220,23 +220,24 @@ def store_samples(samples: Sequence[Sample], now: datetime) -> None:
     counters = [[getattr(sample.usage, name) for sample in samples] for name in COUNTERS]
     shares = [list(column) for column in zip(*(sample.share for sample in samples), strict=True)]
     series = [list(column) for column in zip(*(sample.values for sample in samples), strict=True)]
-    minute: dict[str, Any] = {
-        "from_s": SAMPLE_S,
-        "to_s": MINUTE_S,
-        "kernels": ids,
-        "since": start_of(now, MINUTE_S),
-        "until": now + timedelta(seconds=1),
-    }
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(INSERT_SAMPLES, [now, ids, *series])
         cursor.execute(STORE_COUNTERS, [ids, [sample.usage.at for sample in samples], *counters, *shares])
-        cursor.execute(ROLL_UP, minute)
+        _roll_up(SAMPLE_S, MINUTE_S, ids, since=start_of(now, MINUTE_S), until=now + timedelta(seconds=1))
+
+
+def _roll_up(from_s: int, to_s: int, kernels: Sequence[UUID], *, since: datetime, until: datetime) -> None:
+    """Summarise rows of `from_s` seconds into rows of `to_s` seconds."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            ROLL_UP,
+            {"from_s": from_s, "to_s": to_s, "kernels": list(kernels), "since": since, "until": until},
+        )
 
 
 def delete_old_samples(now: datetime) -> None:
     """Delete samples older than SAMPLES_KEPT; their minutes remain."""
-    old = KernelMetric.objects.filter(span_s=SAMPLE_S, at__lt=now - SAMPLES_KEPT)
-    old.delete()
+    KernelMetric.objects.filter(span_s=SAMPLE_S, at__lt=now - SAMPLES_KEPT).delete()
 
 
 def delete_future_samples(now: datetime) -> None:
@@ -245,8 +246,7 @@ def delete_future_samples(now: datetime) -> None:
     They would take the place of later measurements.
     """
     live = Kernel.objects.filter(session__ended_at=None)
-    untrue = KernelMetric.objects.filter(kernel_id__in=live.values("pk"), at__gt=now)
-    untrue.delete()
+    KernelMetric.objects.filter(kernel_id__in=live.values("pk"), at__gt=now).delete()
 
 
 def roll_up_minutes(now: datetime) -> None:
@@ -256,18 +256,9 @@ def roll_up_minutes(now: datetime) -> None:
     ids = list(old.values_list("pk", flat=True))
     if not ids:
         return
-    long_ago = until - timedelta(days=365)
-    quarters: dict[str, Any] = {
-        "from_s": MINUTE_S,
-        "to_s": QUARTER_S,
-        "kernels": ids,
-        "since": long_ago,
-        "until": until,
-    }
-    minutes = KernelMetric.objects.filter(kernel_id__in=ids, span_s=MINUTE_S, at__lt=until)
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(ROLL_UP, quarters)
-        minutes.delete()
+    with transaction.atomic():
+        _roll_up(MINUTE_S, QUARTER_S, ids, since=until - timedelta(days=365), until=until)
+        KernelMetric.objects.filter(kernel_id__in=ids, span_s=MINUTE_S, at__lt=until).delete()
 
 
 def start_of(instant: datetime, span_s: int) -> datetime:

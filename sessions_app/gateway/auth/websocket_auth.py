@@ -34,10 +34,7 @@ def enter_session(
         session = access_session(actor, session_id, Action.OPEN_TERMINAL)
         kernel = running_kernel(session, requested_kernel(scope))
     except BerthError as refusal:
-        kind = ComputeSession._meta.label_lower
-        record_refused_request(
-            actor=actor, asked=str(scope["path"]), refusal=refusal, target=(kind, str(session_id))
-        )
+        _record_refusal(scope, actor, refusal)
         raise
     audit_log.record(actor=actor, action=action, target=session, changes={"container": kernel.name})
     return session, kernel
@@ -50,14 +47,13 @@ def require_no_impersonation(scope: Scope, user: User, login_key: str) -> None:
         return
     refusal = audit_log.impersonation_refusal()
     actor = impersonated_actor(websocket_actor(scope, user, None), person)
-    session_id = str(scope["url_route"]["kwargs"]["session_id"])
-    record_refused_request(
-        actor=actor,
-        asked=str(scope["path"]),
-        refusal=refusal,
-        target=(ComputeSession._meta.label_lower, session_id),
-    )
+    _record_refusal(scope, actor, refusal)
     raise refusal
+
+
+def _record_refusal(scope: Scope, actor: Actor, refusal: BerthError) -> None:
+    target = (ComputeSession._meta.label_lower, str(scope["url_route"]["kwargs"]["session_id"]))
+    record_refused_request(actor=actor, asked=str(scope["path"]), refusal=refusal, target=target)
 
 
 def websocket_actor(scope: Scope, user: User, keypair: KeyPair | None) -> Actor:

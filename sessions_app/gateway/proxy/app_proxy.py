@@ -22,14 +22,13 @@ from sessions_app.gateway.auth.origin_rules import allows_http, allows_websocket
 from sessions_app.gateway.proxy import app_ports, status_pages
 from sessions_app.gateway.proxy.fast_path import FastPath
 from sessions_app.gateway.proxy.interfaces import AccessUnknown, AppAccess, AppState, Authorizer
-from sessions_app.gateway.proxy.language import client_language
 from sessions_app.gateway.proxy.open_connections import (
     ConnectionCut,
     ConnectionKind,
     OpenConnections,
     TooManyConnections,
 )
-from sessions_app.gateway.proxy.request import CUT_CODE, AppRequest
+from sessions_app.gateway.proxy.request import CUT_CODE, AppRequest, client_language
 from transport.proxy import (
     HeaderRules,
     RequestRefused,

@@ -4,7 +4,7 @@ import pytest
 from django.conf import settings
 from django.utils import translation
 
-from sessions_app.gateway.proxy.language import client_language
+from sessions_app.gateway.proxy.request import client_language
 from transport.proxy import Headers
 
 CHOSEN = settings.LANGUAGE_COOKIE_NAME.encode()
