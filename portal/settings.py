@@ -320,7 +320,7 @@ SPECTACULAR_SETTINGS = {
     "PATH_CONVERTER_OVERRIDES": {"entry_path": {"type": "string"}},
     "COMPONENT_SPLIT_REQUEST": True,
     "ENUM_NAME_OVERRIDES": {
-        "SharingEnum": "sessions_app.api.templates.SHARINGS",
+        "SharingEnum": "sessions_app.api.sharing.SHARINGS",
         "LevelEnum": "accounts.api.policy_serializers.LEVELS",
         "GrantLevelEnum": "agents.api.serializers.GRANT_LEVELS",
         "RoleEnum": "accounts.api.people_serializers.ROLES",

@@ -1,6 +1,6 @@
 """REST endpoints of resource presets."""
 
-from typing import Any, cast
+from typing import Any
 
 from django.db.models import QuerySet
 from drf_spectacular.utils import OpenApiResponse, extend_schema, extend_schema_field, extend_schema_view
@@ -15,13 +15,11 @@ from common.rest.errors import ErrorOut
 from common.rest.idempotency import takes_idempotency_key
 from common.rest.input import InputSerializer, TextField
 from common.token_scopes import FOR_SESSIONS
-from sessions_app.api.sharing_scope import require_sharing_scope
-from sessions_app.api.templates import SHARINGS
+from sessions_app.api.sharing import SHARINGS, SharedOut, require_sharing_scope
 from sessions_app.core.request import RESOURCES
 from sessions_app.core.template_rules import MAX_NAME_LENGTH, Sharing
 from sessions_app.models import ResourcePreset
 from sessions_app.session_templates import presets
-from sessions_app.session_templates.sharing import write_checker
 
 REFUSALS = {status: OpenApiResponse(ErrorOut) for status in (400, 403, 404, 409, 422)}
 RESOURCES_HELP = 'Amounts by slot, e.g. {"cpu": 8, "mem": "32g", "cuda": 1, "shm": "8g"}; shm is optional.'
@@ -32,36 +30,17 @@ class ResourcesField(serializers.DictField):
     """Amounts by name, as in the request of a session."""
 
 
-class PresetOut(serializers.ModelSerializer[ResourcePreset]):
-    sharing = serializers.ChoiceField(choices=SHARINGS)
-    project = serializers.CharField(
-        source="project.name",
-        default=None,
-        allow_null=True,
-        help_text="Name of the project that shares it; null: none.",
-    )
-    domain = serializers.CharField(source="domain.name", default=None, allow_null=True)
+class PresetOut(SharedOut):
     resources = serializers.DictField(
         source="slots", child=serializers.IntegerField(), help_text="Amounts by slot, in base units."
     )
     shm_bytes = serializers.IntegerField(allow_null=True, help_text="Shared memory in bytes; null: not set.")
-    changed_by = serializers.CharField(help_text="User who changed it last; empty if you may not change it.")
 
     class Meta:
         model = ResourcePreset
         fields = (
             "id", "name", "sharing", "project", "domain", "resources", "shm_bytes", "changed_by", "changed_at",
         )  # fmt: skip
-
-    def to_representation(self, instance: ResourcePreset) -> dict[str, Any]:
-        """Return the body; needs `request` in the context. `changed_by` is empty for readers who
-        may not change the preset.
-        """
-        context = cast("dict[str, Any]", self.context)  # shared by all rows of one response
-        if "may_change" not in context:
-            context["may_change"] = write_checker(actor_of(context["request"]))
-        told = super().to_representation(instance)
-        return told if context["may_change"](instance) else told | {"changed_by": ""}
 
 
 class PresetInput(InputSerializer):

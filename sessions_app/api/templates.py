@@ -1,6 +1,6 @@
 """REST endpoints of session templates."""
 
-from typing import Any, cast
+from typing import Any
 
 from django.db.models import QuerySet
 from drf_spectacular.utils import OpenApiResponse, extend_schema, extend_schema_view
@@ -16,57 +16,29 @@ from common.rest.idempotency import takes_idempotency_key
 from common.rest.input import InputSerializer, TextField
 from common.token_scopes import FOR_SESSIONS
 from sessions_app.api.serializers import SessionDetailOut
-from sessions_app.api.sharing_scope import require_sharing_scope
+from sessions_app.api.sharing import SHARINGS, SharedOut, require_sharing_scope
 from sessions_app.core.queue_options import MAX_SESSION_NAME
 from sessions_app.core.request import MAX_REFERENCE_LENGTH
 from sessions_app.core.template_rules import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH, Sharing
 from sessions_app.models import ComputeSession, SessionTemplate
 from sessions_app.session_templates import templates
-from sessions_app.session_templates.sharing import write_checker
 
 REFUSALS = {status: OpenApiResponse(ErrorOut) for status in (400, 403, 404, 409, 422)}
-SHARINGS = [(each.value, each.value) for each in Sharing]
 BODY_HELP = "Body of POST /api/v1/sessions/, without name, start_at, dependencies and callback_url."
 
 
-class TemplateOut(serializers.ModelSerializer[SessionTemplate]):
-    sharing = serializers.ChoiceField(choices=SHARINGS)
-    project = serializers.CharField(
-        source="project.name",
-        default=None,
-        allow_null=True,
-        help_text="Name of the project that shares it; null: none.",
-    )
-    domain = serializers.CharField(source="domain.name", default=None, allow_null=True)
+class TemplateOut(SharedOut):
     body = serializers.DictField(help_text=BODY_HELP)
-    changed_by = serializers.CharField(help_text="User who changed it last; empty if you may not change it.")
 
     class Meta:
         model = SessionTemplate
         fields = (
-            "id",
-            "name",
-            "description",
-            "sharing",
-            "project",
-            "domain",
-            "body",
-            "changed_by",
-            "changed_at",
-        )
+            "id", "name", "description", "sharing", "project", "domain", "body", "changed_by", "changed_at",
+        )  # fmt: skip
 
     def to_representation(self, instance: SessionTemplate) -> dict[str, Any]:
-        """Return the body; needs `request` in the context. `changed_by` is empty for readers who
-        may not change the template.
-        """
-        context = cast("dict[str, Any]", self.context)  # shared by all rows of one response
-        actor = actor_of(context["request"])
-        if "may_change" not in context:
-            context["may_change"] = write_checker(actor)
-        told = super().to_representation(instance)
-        if not context["may_change"](instance):
-            told["changed_by"] = ""
-        return told | {"body": templates.visible_body(actor, instance)}
+        body = templates.visible_body(actor_of(self.context["request"]), instance)
+        return super().to_representation(instance) | {"body": body}
 
 
 class TemplateSavedOut(TemplateOut):

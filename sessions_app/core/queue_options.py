@@ -1,6 +1,5 @@
 """Validates the queue options of a request: priority, start time, dependencies, retries. Pure."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,7 +10,14 @@ from accounts.core.limits import HIGHEST_PRIORITY
 from common.i18n import gettext as _
 from common.values.text import check_text, quoted
 from common.values.time_zones import zone_or_utc
-from sessions_app.core.request_fields import RequestField, RequestObject, one_of, read_list, required_text
+from sessions_app.core.request_fields import (
+    RequestField,
+    RequestObject,
+    check_whole_number,
+    one_of,
+    read_list,
+    required_text,
+)
 
 LOWEST_PRIORITY = -HIGHEST_PRIORITY
 MAX_PENDING_TIMEOUT_S = 30 * 24 * 3600
@@ -19,7 +25,6 @@ LONGEST_INSTANT = 40
 MAX_DEPENDENCIES = 32
 MAX_RETRIES = 10
 MAX_SESSION_NAME = 64
-_WHOLE = re.compile(r"[-−]?\d{1,9}\Z", re.ASCII)
 
 
 class Hold(StrEnum):
@@ -46,34 +51,18 @@ class When(StrEnum):
 
 
 def check_priority(value: object) -> int:
-    if value is None or value == "":
-        return 0
-    value = _whole(value)
-    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > HIGHEST_PRIORITY:
-        sentence = _("{value} is no priority. Give a whole number from {least} to {most}.")
-        raise ValueError(sentence.format(value=quoted(value), least=LOWEST_PRIORITY, most=HIGHEST_PRIORITY))
-    return value
+    sentence = _("{value} is no priority. Give a whole number from {least} to {most}.")
+    return check_whole_number(value, LOWEST_PRIORITY, HIGHEST_PRIORITY, sentence) or 0
 
 
 def check_pending_timeout(value: object) -> int | None:
-    """Return whole seconds; None if empty. Raises ValueError."""
-    if value is None or value == "":
-        return None
-    value = _whole(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_PENDING_TIMEOUT_S:
-        sentence = _("{value} is no time to wait. Give whole seconds from 1 to {most}.")
-        raise ValueError(sentence.format(value=quoted(value), most=MAX_PENDING_TIMEOUT_S))
-    return value
+    sentence = _("{value} is no time to wait. Give whole seconds from 1 to {most}.")
+    return check_whole_number(value, 1, MAX_PENDING_TIMEOUT_S, sentence)
 
 
 def check_retries(value: object) -> int:
-    if value is None or value == "":
-        return 0
-    value = _whole(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_RETRIES:
-        sentence = _("{value} is no number of retries. Give a whole number from 0 to {most}.")
-        raise ValueError(sentence.format(value=quoted(value), most=MAX_RETRIES))
-    return value
+    sentence = _("{value} is no number of retries. Give a whole number from 0 to {most}.")
+    return check_whole_number(value, 0, MAX_RETRIES, sentence) or 0
 
 
 def check_start_at(value: object) -> datetime | None:
@@ -150,10 +139,3 @@ def to_zoned_instant(typed: str, time_zone: str) -> str:
     if instant.tzinfo is None:
         instant = instant.replace(tzinfo=zone_or_utc(time_zone))
     return instant.isoformat()
-
-
-def _whole(value: object) -> object:
-    """Return the number in a text, as forms send numbers as text; other values unchanged."""
-    if isinstance(value, str) and _WHOLE.match(value.strip()):
-        return int(value.strip().replace("−", "-"))
-    return value

@@ -44,6 +44,7 @@ from sessions_app.core.request_fields import (
     Problems,
     RequestField,
     RequestObject,
+    check_whole_number,
     limited_text,
     one_of,
     read_list,
@@ -52,7 +53,6 @@ from sessions_app.core.request_fields import (
 )
 from sessions_app.core.sizes import amount_input
 
-_WHOLE = re.compile(r"\d{1,9}\Z", re.ASCII)
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
 RESERVED_PREFIXES = ("BERTH_", "LD_")
 RESERVED_VARIABLES = frozenset({"HOME", "USER"})
@@ -224,15 +224,8 @@ def check_command(value: object) -> str:
 
 
 def check_timeout(value: object) -> int | None:
-    """Return whole seconds, which forms send as text; None if empty. Raises ValueError."""
-    if value is None or value == "":
-        return None
-    if isinstance(value, str) and _WHOLE.match(value):
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_TIMEOUT_S:
-        sentence = _("{value} is no time limit. Give whole seconds from 1 to {most}.")
-        raise ValueError(sentence.format(value=quoted(value), most=MAX_TIMEOUT_S))
-    return value
+    sentence = _("{value} is no time limit. Give whole seconds from 1 to {most}.")
+    return check_whole_number(value, 1, MAX_TIMEOUT_S, sentence)
 
 
 def check_folder(value: object) -> str:

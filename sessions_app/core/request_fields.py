@@ -6,12 +6,13 @@ examples to copy are derived from these declarations.
 """
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from functools import cache
 from typing import Any, Self, TypeVar, cast
 
-from common.values.text import shown, unknown_field
+from common.values.text import quoted, shown, unknown_field
 
 T = TypeVar("T")
 Problems = dict[str, list[str]]
@@ -19,6 +20,7 @@ Problems = dict[str, list[str]]
 MOST_UNKNOWN = 100
 REQUIRED: Any = object()
 """Default of a field that has none."""
+_WHOLE_NUMBER = re.compile(r"[-−]?\d{1,9}\Z", re.ASCII)
 TEXT = {"type": "string"}
 SWITCH = {"type": "boolean"}
 
@@ -37,6 +39,17 @@ def whole_number(least: int, most: int) -> dict[str, Any]:
 
 def one_of(values: Iterable[str]) -> dict[str, Any]:
     return {"enum": [str(value) for value in values], **TEXT}
+
+
+def check_whole_number(value: object, least: int, most: int, sentence: str) -> int | None:
+    """Return a number, which forms send as text; None if empty. Raises ValueError with `sentence`."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, str) and _WHOLE_NUMBER.match(text := value.strip()):
+        value = int(text.replace("−", "-"))
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise ValueError(sentence.format(value=quoted(value), least=least, most=most))
+    return value
 
 
 @dataclass(frozen=True, slots=True)

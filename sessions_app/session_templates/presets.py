@@ -3,21 +3,25 @@
 from collections.abc import Mapping
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
 
 from accounts.models import Project
-from common import clock
 from common.actors import Actor
 from common.audit import audit_log
-from common.db.connection import constraint_of
-from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, PermissionDenied
+from common.errors import InvalidInput, NotFound, PermissionDenied
 from common.values.resources import CPU, MEM
 from sessions_app.core.request import parse_request
-from sessions_app.core.template_rules import MAX_PER_SCOPE, Sharing, check_template_name
+from sessions_app.core.template_rules import Sharing, check_template_name
 from sessions_app.models import ResourcePreset
-from sessions_app.session_templates.sharing import can_write, scope_columns, visible_to
+from sessions_app.session_templates.sharing import (
+    can_write,
+    require_free_place,
+    save_shared,
+    scope_columns,
+    visible_to,
+)
 
 
 def visible_presets(actor: Actor) -> QuerySet[ResourcePreset]:
@@ -58,13 +62,7 @@ def create_preset(
         name=_checked_name(name), **_slot_columns(resources), **scope_columns(actor, sharing, place)
     )
     _require_write(actor, preset)
-    siblings = ResourcePreset.objects.filter(
-        sharing=sharing, owner=preset.owner_id, project=preset.project_id, domain=preset.domain_id
-    )
-    if siblings.count() >= MAX_PER_SCOPE:
-        sentence = _("There are {count} presets already, as many as there may be.")
-        raise LimitExceeded(sentence.format(count=MAX_PER_SCOPE), hint=_("Delete one first."))
-
+    require_free_place(preset, _("There are {count} presets already, as many as there may be."))
     _save(actor, preset)
     audit_log.record(
         actor=actor, action="sessions.create_preset", target=preset, changes=_audit_values(preset)
@@ -140,15 +138,5 @@ def _audit_values(preset: ResourcePreset) -> dict[str, Any]:
 
 
 def _save(actor: Actor, preset: ResourcePreset) -> None:
-    preset.changed_by, preset.changed_at = actor.label, clock.now()
-    try:
-        with transaction.atomic():
-            preset.save()
-    except IntegrityError as error:
-        if constraint_of(error) != "preset_name_in_place":
-            raise
-        raise Conflict(
-            _("There is a preset called “{name}” there already.").format(name=preset.name),
-            hint=_("Choose another name, or change that one."),
-            fields={"name": [_("Used by a preset there already.")]},
-        ) from error
+    sentence = _("There is a preset called “{name}” there already.")
+    save_shared(actor, preset, "preset_name_in_place", sentence, _("Used by a preset there already."))

@@ -1,8 +1,9 @@
 """Visibility and write access of shared templates and presets (own, project, domain, everybody)."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any
 
+from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
@@ -15,21 +16,15 @@ from accounts.selectors import (
     visible_domains,
     visible_projects,
 )
+from common import clock
 from common.actors import Actor
-from common.errors import Conflict, InvalidInput, NotFound
+from common.db.connection import constraint_of
+from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound
 from common.values.text import quoted
-from sessions_app.core.template_rules import Sharing
+from sessions_app.core.template_rules import MAX_PER_SCOPE, Sharing
+from sessions_app.models import ResourcePreset, SessionTemplate
 
-
-class SharedRow(Protocol):
-    """Row with an owner, project or domain; only the one named by `sharing` is set."""
-
-    pk: Any
-    sharing: Any
-    owner_id: Any
-    project: Any
-    domain: Any
-    domain_id: Any
+SharedRow = SessionTemplate | ResourcePreset
 
 
 def visible_to(actor: Actor) -> Q:
@@ -61,6 +56,29 @@ def write_checker(actor: Actor) -> Callable[[SharedRow], bool]:
 def can_write(actor: Actor, row: SharedRow) -> bool:
     """Return True if the actor may change the row, or create it in its place. One query."""
     return _can_write(read_actor_scope(actor), actor, row)
+
+
+def require_free_place(row: SharedRow, sentence: str) -> None:
+    """Raise LimitExceeded with `sentence` if there are MAX_PER_SCOPE rows in the scope of this row."""
+    siblings = type(row).objects.filter(
+        sharing=row.sharing, owner=row.owner_id, project=row.project, domain=row.domain_id
+    )
+    if siblings.count() >= MAX_PER_SCOPE:
+        raise LimitExceeded(sentence.format(count=MAX_PER_SCOPE), hint=_("Delete one first."))
+
+
+def save_shared(actor: Actor, row: SharedRow, constraint: str, sentence: str, field_sentence: str) -> None:
+    """Save the row. Raises Conflict with the sentences if its name violates the constraint."""
+    row.changed_by, row.changed_at = actor.label, clock.now()
+    try:
+        with transaction.atomic():
+            row.save()
+    except IntegrityError as error:
+        if constraint_of(error) != constraint:
+            raise
+        hint = _("Choose another name, or change that one.")
+        fields = {"name": [field_sentence]}
+        raise Conflict(sentence.format(name=row.name), hint=hint, fields=fields) from error
 
 
 def writable_scopes(actor: Actor) -> tuple[list[Project], list[Domain], bool]:

@@ -3,22 +3,19 @@
 from collections.abc import Mapping
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from accounts.selectors import usable_projects
-from common import clock
 from common.actors import Actor
 from common.audit import audit_log
-from common.db.connection import constraint_of
-from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, PermissionDenied
+from common.errors import InvalidInput, NotFound, PermissionDenied
 from images.selectors import newest_image, visible_images
 from sessions_app.admission.names import suggest_name
 from sessions_app.admission.service import enqueue_session
 from sessions_app.core.request import parse_request
 from sessions_app.core.template_rules import (
-    MAX_PER_SCOPE,
     Sharing,
     check_description,
     check_template_name,
@@ -26,7 +23,13 @@ from sessions_app.core.template_rules import (
     template_name_stem,
 )
 from sessions_app.models import ComputeSession, SessionTemplate
-from sessions_app.session_templates.sharing import can_write, scope_columns, visible_to
+from sessions_app.session_templates.sharing import (
+    can_write,
+    require_free_place,
+    save_shared,
+    scope_columns,
+    visible_to,
+)
 
 _OF_ONE_PROJECT = (Sharing.OWN, Sharing.PROJECT)
 
@@ -76,16 +79,7 @@ def create_template(
     _require_write(actor, template)
     if template.sharing == Sharing.PROJECT and template.project is not None:
         template.body["project"] = template.project.name
-    siblings = SessionTemplate.objects.filter(
-        sharing=template.sharing,
-        owner=template.owner_id,
-        project=template.project_id,
-        domain=template.domain_id,
-    )
-    if siblings.count() >= MAX_PER_SCOPE:
-        sentence = _("There are {count} templates already, as many as there may be.")
-        raise LimitExceeded(sentence.format(count=MAX_PER_SCOPE), hint=_("Delete one first."))
-
+    require_free_place(template, _("There are {count} templates already, as many as there may be."))
     _save(actor, template)
     audit_log.record(
         actor=actor,
@@ -179,15 +173,5 @@ def _check_texts(**values: str) -> dict[str, str]:
 
 
 def _save(actor: Actor, template: SessionTemplate) -> None:
-    template.changed_by, template.changed_at = actor.label, clock.now()
-    try:
-        with transaction.atomic():
-            template.save()
-    except IntegrityError as error:
-        if constraint_of(error) != "template_name_in_place":
-            raise
-        raise Conflict(
-            _("There is a template called “{name}” there already.").format(name=template.name),
-            hint=_("Choose another name, or change that one."),
-            fields={"name": [_("Used by a template there already.")]},
-        ) from error
+    sentence = _("There is a template called “{name}” there already.")
+    save_shared(actor, template, "template_name_in_place", sentence, _("Used by a template there already."))

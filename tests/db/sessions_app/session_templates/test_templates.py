@@ -14,7 +14,7 @@ from accounts.tenancy.service import add_member, create_project
 from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, PermissionDenied
 from sessions_app.core.template_rules import is_secret_name
 from sessions_app.models import ComputeSession, SessionTemplate
-from sessions_app.session_templates import templates
+from sessions_app.session_templates import sharing
 from sessions_app.session_templates.templates import (
     change_template,
     create_template,
@@ -203,7 +203,7 @@ def test_a_template_has_one_place(place: Place) -> None:
 
 
 def test_a_place_has_so_many_at_most(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(templates, "MAX_PER_SCOPE", 1)
+    monkeypatch.setattr(sharing, "MAX_PER_SCOPE", 1)
     keep(place)
     with pytest.raises(LimitExceeded):
         keep(place, called="another")
