@@ -107,8 +107,8 @@ def missing_image_hold(
 ) -> HoldState | None:
     """Return the hold state if no machine of the group has or can pull the image; else None.
 
-    `count`: result of `count_agents_without_image`, if just read. Otherwise one query, none for an image with
-    a registry.
+    `count`: result of `count_agents_without_image`, if just read. Otherwise one query, none for an
+    image with a registry.
     """
     if image.registry_id is not None or image.created_at > clock.now() - IMAGE_REPORT_DELAY:
         return None

@@ -1,4 +1,4 @@
-"""One world for all rows of a test: each request is undone, so that setting it up once is enough."""
+"""A world shared by all rows of a test: each request is rolled back, so one set-up suffices."""
 
 import logging
 from collections.abc import Iterator

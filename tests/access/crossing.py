@@ -1,4 +1,4 @@
-"""Random requests across tenants: about things of another domain, or of a project that one is not in.
+"""Random requests across tenants: for objects of another domain, or of a project without membership.
 
 Each is sent twice, once about what is there and hidden, once about what is absent. Both have to get the same answer: status,
 headers and body, but for the names and ids that were asked for. Hidden things are called `hidden…` where absent ones are

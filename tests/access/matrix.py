@@ -1,4 +1,4 @@
-"""Who may do what: each method of each route, for each kind of person. The tests walk the portal's real routes.
+"""Access matrix: each method of each route, for each role. The tests walk the portal's real routes.
 
 A cell is the status of the answer; `in` is a redirect to sign-in. After the cells may stand the body of the request and,
 with a question mark, its query (tests/access/world.py). All want what belongs to `owner`: a running session, a private

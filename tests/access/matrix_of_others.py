@@ -1,4 +1,4 @@
-"""Who may do what on pages that are not ours: those of django-allauth and of Django admin. Columns as in `matrix`."""
+"""Access matrix of pages of django-allauth and of Django admin. Columns as in `matrix`."""
 
 # Pages of django-allauth. Signing up is closed, people have one e-mail address, and a password that they know.
 ACCOUNT = """

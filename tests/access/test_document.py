@@ -1,4 +1,4 @@
-"""REST answers as its OpenAPI document says, to whatever is sent: no 5xx, and no answer that is not written down.
+"""REST answers any request as the OpenAPI document says: no 5xx, no undocumented answer.
 
 schemathesis makes the requests from the document, right ones and wrong ones; they reach the portal in this process, and
 nothing stays of what they did. The same requests each time, others in each run of `bin/test --all`; no memory of

@@ -1,4 +1,4 @@
-"""Who was somebody once is nobody now: each route answers an ended login like none at all."""
+"""Every route answers an ended login as it answers an anonymous user."""
 
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Who gets a terminal of a session, and into its apps: the rows of the matrix beside Django's routes."""
+"""Access to terminals and apps of a session: the rows of the matrix beside Django's routes."""
 
 from typing import Any
 

@@ -1,5 +1,4 @@
-"""Whoever looks at the portal as the owner sees what the owner sees, less what is the owner's alone, and changes nothing:
-every route, by every method."""
+"""An impersonating administrator sees what the user sees, less private data, and changes nothing."""
 
 from http.cookies import SimpleCookie
 from typing import Any

@@ -1,5 +1,4 @@
-"""How many queries each page takes, as written down in page_queries.txt: more would be noticed here, and fewer must be
-written down, so that the number only falls."""
+"""Each page takes as many queries as page_queries.txt says; the numbers may only fall."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Nobody learns of things of other tenants: what is hidden answers like what is absent, whatever is asked."""
+"""Hidden objects of other tenants answer like absent ones, on every route."""
 
 from itertools import islice
 from pathlib import Path

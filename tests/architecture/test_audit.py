@@ -1,4 +1,4 @@
-"""What writes for somebody says so in the audit log, and the log's codes have words."""
+"""Writes on behalf of a user are recorded in the audit log, and its codes have labels."""
 
 import ast
 import functools

@@ -108,8 +108,17 @@ def test_docstrings_begin_with_a_verb_or_a_noun_and_have_short_lines() -> None:
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
                 continue
             text = ast.get_docstring(node) or ""
-            first = text.split()[0].strip(",.:;“”\"'") if text else ""
             is_long = any(len(line) > MAX_PROSE for line in text.splitlines())
-            if first in BANNED_FIRST_WORDS or text.startswith("The same") or is_long:
+            if begins_badly(text) or is_long:
                 faults.append(f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}: {text[:60]}")
     assert faults == []
+
+
+def test_docstrings_of_test_modules_begin_with_a_verb_or_a_noun() -> None:
+    texts = {path: ast.get_docstring(ast.parse(path.read_text())) for path in modules_of_tests()}
+    assert {str(path): text for path, text in texts.items() if begins_badly(text or "")} == {}
+
+
+def begins_badly(docstring: str) -> bool:
+    first = docstring.split()[0].strip(",.:;“”\"'") if docstring else ""
+    return first in BANNED_FIRST_WORDS or docstring.startswith("The same")

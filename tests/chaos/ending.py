@@ -1,4 +1,4 @@
-"""The end of a chaos run: no more requests and no more faults. All that was asked for comes to its end, and nothing is left."""
+"""The end of a chaos run: without new requests and faults, all work ends and nothing is left."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""Django for a process of a chaos run: all of them are one installation, that of the first. Imported before any model.
+"""Django settings that join a process to the chaos run's installation. Imported before any model.
 
 At its end go all keys of Redis with its name in them: no other run's has that in its own.
 """

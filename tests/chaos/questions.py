@@ -1,4 +1,4 @@
-"""What the auditor of a chaos asks the database, and the tables by which a run tells it what it does."""
+"""Queries of the auditor of a chaos run, and the tables in which a run records its work."""
 
 TABLES = """
     CREATE TABLE chaos_acknowledged (

@@ -1,5 +1,4 @@
-"""What the chaos happens to: people under limits that bind, small simulated machines, and engines that fall silent. Each process
-of a run makes the same picture of it from the database and Redis."""
+"""Objects of a chaos run: users under tight limits, small simulated agents, and engines that hang."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""What tests of the client share: an empty home, pauses of no length, a portal on the loopback, and the command."""
+"""Fixtures of the client: an empty home, no pauses, a portal on the loopback, and the command."""
 
 import io
 import socket

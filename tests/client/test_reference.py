@@ -1,4 +1,4 @@
-"""What is written about the command is what it does."""
+"""The documentation of the command agrees with the command."""
 
 import ast
 from collections.abc import Iterator

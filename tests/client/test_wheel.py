@@ -1,4 +1,4 @@
-"""The client is a project of its own: built, installed elsewhere, and started there without the checkout."""
+"""The client builds, installs and starts without the checkout."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Both engines behind one face: what the contract tests need beyond the port."""
+"""Both engines behind one interface, with what contract tests need beyond the port."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator

@@ -1,5 +1,4 @@
-"""What every vendor's port promises of its devices and of what they do; of NVIDIA through its real bindings, with a library in place
-of the driver's."""
+"""Promises of every vendor's discovery; NVIDIA's through its real bindings on a fake driver library."""
 
 import json
 import os

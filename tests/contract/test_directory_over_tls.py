@@ -1,4 +1,4 @@
-"""A directory over TLS: certificates that are right, and such that are not."""
+"""LDAP over TLS with valid and invalid certificates."""
 
 import socket
 import ssl

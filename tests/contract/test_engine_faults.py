@@ -1,4 +1,4 @@
-"""Engines that are dead, deaf or not whom they claim to be: the answer comes soon, and in our words."""
+"""Dead, silent and misidentified engines are reported soon, as errors of the port."""
 
 import asyncio
 import ssl

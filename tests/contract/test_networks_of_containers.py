@@ -1,4 +1,4 @@
-"""A container joins its network when it starts, and the network may be gone by then."""
+"""A container starts although its network was removed and created again."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What every engine promises of processes and files in a container, on the event loop: a real one and the simulated one."""
+"""Promises of every engine for processes and files in a container: Docker and the simulated one."""
 
 import asyncio
 import tarfile

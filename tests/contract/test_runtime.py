@@ -1,4 +1,4 @@
-"""What every container runtime promises; runs against a real Docker engine and against the simulated one."""
+"""Promises of every container runtime, tested against Docker and the simulated one."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""What every storage host must do. `storage` is parametrized over the implementations."""
+"""Promises of every storage backend; `storage` is parametrized over the implementations."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""What every container runtime promises of measurements; against a real Docker engine and the simulated one."""
+"""Promises of every container runtime for measurements: Docker and the simulated one."""
 
 from dataclasses import fields
 

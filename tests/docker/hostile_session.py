@@ -1,10 +1,11 @@
-"""What a hostile session tries, and what came of it.
+"""Report of all attacks by a hostile session.
 
     python -m tests.docker.hostile_session
 
 Runs every attack of `hostile.table` and `hostile.pressure` inside a session as Berth starts it, and once more in a
 container that lacks the wall which held: an attack that fails there too would prove nothing. Prints the table and writes
-docs/hostile-session.md."""
+docs/hostile-session.md.
+"""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""A hostile session does not get through, and each wall is what holds it: without the wall it does."""
+"""No attack of a hostile session succeeds, and each succeeds without its protection."""
 
 from collections.abc import Iterator
 

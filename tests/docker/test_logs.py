@@ -1,4 +1,4 @@
-"""Logs that an engine rotates while they are read."""
+"""Logs that an engine rotates while they are followed."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator

@@ -1,4 +1,4 @@
-"""What a session reaches from its network on a real machine, and what it does not."""
+"""Addresses that a session reaches from its network on a real machine."""
 
 import contextlib
 import json

@@ -1,5 +1,4 @@
-"""What a real Jupyter server says of its notebook kernels, and that these are told of the session's end, in a container of the
-image that sessions run in."""
+"""A real Jupyter server reports its notebook kernels, which save their work when the session ends."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Programs, files and leftovers on a real engine."""
+"""Programs, files and orphaned processes on a real engine."""
 
 import asyncio
 import io

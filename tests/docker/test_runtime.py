@@ -1,4 +1,4 @@
-"""What only a real engine can show: the walls around a container, and how its streams behave."""
+"""Isolation of a container and behaviour of its streams, on a real engine."""
 
 import asyncio
 import io

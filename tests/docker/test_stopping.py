@@ -1,4 +1,4 @@
-"""Every process of a session is told once that it ends, and has the grace to save its work; on a real engine."""
+"""Every process of a session gets one signal and the grace period, on a real engine."""
 
 import asyncio
 import time

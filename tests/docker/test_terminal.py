@@ -1,4 +1,4 @@
-"""Terminals on a real engine: real shells, ended with their pages."""
+"""Terminals on a real engine: real shells that end with their page."""
 
 import asyncio
 from collections.abc import Iterator

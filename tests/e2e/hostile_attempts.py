@@ -1,4 +1,4 @@
-"""What a hostile app tries in the browser of the person who opened it. Each attempt says whether it succeeded."""
+"""Attacks by an app in the browser of its user. Each returns whether it succeeded."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Where a hostile app stands: beside a portal, beside another app of the same person, in that person's browser.
+"""The surroundings of a hostile app: a portal, another app of the user, and the user's browser.
 
 In `careless_world` all of them are parts of one address with a cookie for all, as simple portals do it: there each
 attempt must succeed, or it proves nothing. In `berth_world` they are what a running Berth makes of them.

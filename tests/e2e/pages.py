@@ -1,4 +1,4 @@
-"""What people do on the pages: one function for each of their moves."""
+"""Actions of users on pages, one function each."""
 
 import re
 import time

@@ -1,4 +1,4 @@
-"""Somebody with an account: what they can do by REST, for what a test needs but does not tell about."""
+"""A user, with REST for the steps of a test that are not its subject."""
 
 import itertools
 import secrets

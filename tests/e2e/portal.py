@@ -1,4 +1,4 @@
-"""A whole portal of its own: bin/up on a free port, with its own data and labels, beside whatever else runs here."""
+"""A portal of its own: bin/up on a free port, with its own data and labels."""
 
 import json
 import os

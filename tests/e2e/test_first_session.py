@@ -1,4 +1,4 @@
-"""What a new person does first: sign in, start, compute in a notebook, find the file again."""
+"""A new user signs in, starts a session, computes in a notebook and finds the file again."""
 
 import pytest
 from playwright.sync_api import Page, expect

@@ -1,4 +1,4 @@
-"""A hostile app of one's own session succeeds nowhere in Berth, by host and by port, where it does at a careless portal."""
+"""A hostile app fails against Berth, by host and by port, but succeeds against a careless portal."""
 
 from collections.abc import Iterator
 

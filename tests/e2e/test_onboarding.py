@@ -1,4 +1,4 @@
-"""Somebody joins an organisation and leaves it again, with a domain admin alone at their side."""
+"""A user joins by a link and is off-boarded, by a domain admin alone."""
 
 import pytest
 from playwright.sync_api import expect

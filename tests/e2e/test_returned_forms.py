@@ -1,4 +1,4 @@
-"""Pages that were open before a sign-in, in a browser: what was typed comes back, and one more press sends it."""
+"""A form opened before a new sign-in comes back filled in, in a browser."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""How people without an account come in, in a browser: by an invitation, and by an identity provider."""
+"""Sign-up by invitation and by an identity provider, in a browser."""
 
 import pytest
 from playwright.sync_api import Page, expect

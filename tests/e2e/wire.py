@@ -1,4 +1,4 @@
-"""A way to the portal that can be cut and mended: what a browser's network does by chance happens here when told."""
+"""A connection to the portal that a test can cut and restore."""
 
 import contextlib
 import socket

@@ -1,5 +1,6 @@
-"""What engines of these tests leave on the machine when they are killed, and how it goes: processes by a mark in their
-environment, containers by their control group, mounts and directories by their path, bridges by name and address."""
+"""Removal of what killed engines leave: processes by a mark in their environment, containers by control
+group, mounts and directories by path, bridges by name and address.
+"""
 
 import contextlib
 import fcntl

@@ -1,4 +1,4 @@
-"""One portal on two engines of its own for all tests of this folder, somebody with an app open, and an observer."""
+"""One portal on two engines for all tests of this folder, a user with an open app, and an observer."""
 
 import os
 import time

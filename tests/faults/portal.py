@@ -1,4 +1,4 @@
-"""A portal on engines of our own, whose processes are killed by name; and what a person asks of it meanwhile."""
+"""A portal on engines of its own whose processes are killed by name, and the requests of a user."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""What a run of these tests did and saw: docs/faults.md is written from it."""
+"""Results of these tests, from which docs/faults.md is written."""
 
 import ast
 import inspect

@@ -1,4 +1,4 @@
-"""Everything at once, at random, by workers that are killed: a short run of `bin/faults chaos`."""
+"""A short run of `bin/faults chaos`: random operations by workers that are killed."""
 
 import random
 import re

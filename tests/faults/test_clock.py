@@ -1,4 +1,4 @@
-"""Somebody sets the time: of all of the portal, PostgreSQL and Redis included."""
+"""Clock jumps of the portal, PostgreSQL and Redis."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Parts of the portal itself are killed or hang: web, Redis, PostgreSQL, all at once."""
+"""Processes of the portal are killed or hang: web, Redis, PostgreSQL, all at once."""
 
 import socket
 import threading

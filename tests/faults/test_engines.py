@@ -1,4 +1,4 @@
-"""Engines are killed, hang, lie, fill up and lack images."""
+"""Engines are killed, hang, give wrong answers, fill up and lack images."""
 
 import psycopg
 import pytest

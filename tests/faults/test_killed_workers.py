@@ -1,4 +1,4 @@
-"""Workers that are killed at every step of their work, and workers that are too many."""
+"""Workers are killed at every step of their work, or run in excess."""
 
 import os
 import signal

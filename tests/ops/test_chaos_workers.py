@@ -1,4 +1,4 @@
-"""Whoever starts and kills the processes of a chaos run hits nobody else, hears of those who end by themselves, and leaves none."""
+"""Workers of a chaos run are started and killed without touching other processes or leaking any."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The engine of the machine is found, and where it cannot be used one line says why and what to type."""
+"""The machine's engine is found; if it cannot be used, one line gives the reason and the command to type."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The env file: made once, kept, never readable by others."""
+"""The env file is created once, kept, and readable by its owner only."""
 
 import socket
 import stat

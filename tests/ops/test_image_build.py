@@ -1,4 +1,4 @@
-"""What a build takes from this machine, and what it must not leave in an image."""
+"""The image build uses settings of the machine without leaving them in the image."""
 
 import io
 import json

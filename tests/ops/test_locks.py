@@ -1,4 +1,4 @@
-"""Who runs from what, and what somebody is told who waits for it."""
+"""Locks of an installation, and the message for a process that waits."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""Each lack of a machine is one clear line and its fix."""
+"""Each missing requirement of a machine is one clear line with its remedy."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""bin/down --purge: what is ours goes, what is not stays."""
+"""bin/down --purge removes what belongs to the installation and nothing else."""
 
 import contextlib
 import io

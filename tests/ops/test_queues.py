@@ -1,4 +1,4 @@
-"""Which process takes which work."""
+"""Each task queue is consumed by one kind of process."""
 
 from pathlib import Path
 

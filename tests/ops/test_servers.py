@@ -1,4 +1,4 @@
-"""The embedded servers survive what may happen to them: real PostgreSQL, real Redis, real SIGKILL."""
+"""The embedded PostgreSQL and Redis survive SIGKILL and restarts."""
 
 import contextlib
 import os

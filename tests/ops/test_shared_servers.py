@@ -1,4 +1,4 @@
-"""The pair of servers that runs of tests share: whose it is, and what ends it."""
+"""The servers that test runs share: ownership and shutdown."""
 
 import contextlib
 import fcntl

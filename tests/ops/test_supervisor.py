@@ -1,4 +1,4 @@
-"""What the supervisor promises, shown on small real processes."""
+"""Promises of the supervisor, shown on small real processes."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""bin/up and bin/down as a person uses them, on a data directory and a port of their own."""
+"""bin/up and bin/down on a data directory and a port of their own."""
 
 import json
 import os

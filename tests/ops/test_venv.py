@@ -1,4 +1,4 @@
-"""The Python that the virtual environment is made with."""
+"""Choice of the Python for the virtual environment."""
 
 import sys
 from pathlib import Path

@@ -1,6 +1,7 @@
-"""Laws of shared devices: what the engine decides by amounts can be dealt by name, and nobody gets a device twice.
+"""Laws of shared devices: every planned amount can be assigned to devices, and no device twice.
 
-A small world has machines with devices and what runs there, by name; each minute is a tick, and its plan is dealt as a commit does."""
+A small world has machines with devices and what runs there, by name; each minute is a tick, and its plan is dealt as a commit does.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,5 +1,4 @@
-"""Whatever people ask and stop, and whenever the scheduler runs: no machine holds more than it has, and what it holds is
-what its sessions asked for. Through the real database."""
+"""Through the real database, no agent is over-allocated by any order of requests, stops and ticks."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Whatever is written for an array, it names indices once each, or is refused in words."""
+"""An array specification names each index once, or is refused with a message."""
 
 from contextlib import suppress
 

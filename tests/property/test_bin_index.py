@@ -1,4 +1,4 @@
-"""Who comes to have less memory than anybody asks for is left out of the cells, and nobody can tell."""
+"""Agents with less memory than any request are left out of the index without effect on results."""
 
 import pytest
 from hypothesis import given

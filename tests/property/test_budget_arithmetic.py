@@ -1,4 +1,4 @@
-"""Laws of spending: nothing is lost or counted twice, however time is cut, and every period follows the one before."""
+"""Laws of spending: nothing is lost or counted twice, and periods are contiguous."""
 
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal

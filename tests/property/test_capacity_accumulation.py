@@ -1,4 +1,4 @@
-"""Laws of waiting for room of which nobody knows when it will be there: others turn over, and on some machines something never ends."""
+"""Laws of accumulating capacity whose release time is unknown."""
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta

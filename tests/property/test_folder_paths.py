@@ -1,4 +1,4 @@
-"""Paths never escape: whatever text arrives, and however it is nested."""
+"""Paths never leave their folder, for any text and nesting."""
 
 import os.path
 

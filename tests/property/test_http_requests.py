@@ -1,4 +1,4 @@
-"""Whatever bytes come, however they are cut: the same requests are read, each is answered, and never with 5xx."""
+"""Any cut of any bytes reads as the same requests; each is answered, never with 5xx."""
 
 import asyncio
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Laws of who leaves for others, for any snapshot."""
+"""Laws of preemption, for any snapshot."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta

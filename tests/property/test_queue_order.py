@@ -1,4 +1,4 @@
-"""Laws of the order in which sessions are tried: of priorities, of the newest first, and of waiting, which raises."""
+"""Laws of the queue order: priority, LIFO, and ageing."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Resource vectors: of many rooms the outermost stand for all."""
+"""Laws of resource vectors: the maximal ones represent all others."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Whatever JSON a client sends, it is a legal request or a refusal that names its fields."""
+"""Any JSON is a valid session request or a refusal that names its fields."""
 
 import json
 from contextlib import suppress

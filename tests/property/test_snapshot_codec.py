@@ -1,4 +1,4 @@
-"""A kept picture of a tick gives back what the engine saw, so it decides the same again."""
+"""An encoded snapshot decodes to the same snapshot and so to the same plan."""
 
 import json
 import zlib

@@ -1,4 +1,4 @@
-"""How often estimates of a start hold, on clusters that the engine itself fills."""
+"""Estimates of starts are right often enough, on clusters filled by the engine."""
 
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Laws of waiting while others go on coming: whoever asks for much starts in time, however many small ones come and pass.
+"""Laws of waiting under a constant stream of small sessions: large ones start in bounded time.
 
 Each minute some come, some end (at their time or before) and a tick decides. Promises are counted in LONGEST, the longest that
 anything runs: what whoever is first in the line needs is there after that, for nothing that passes it makes it start later

@@ -1,4 +1,4 @@
-"""What is said of one session alone is what the plan says of it, for any snapshot."""
+"""The explanation of one session agrees with the plan, for any snapshot."""
 
 from dataclasses import replace
 

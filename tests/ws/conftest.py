@@ -1,4 +1,4 @@
-"""The gateway is tested on the event loop that it runs on, with a session that was carried to RUNNING."""
+"""Fixtures of the gateway: the event loop of production, and a RUNNING session."""
 
 import pytest
 import uvloop

@@ -1,4 +1,4 @@
-"""The server of production, with the transport to one app behind it, as a process whose memory can be looked at.
+"""The production server with the transport to one app, as a process whose memory can be measured.
 
 python -m tests.ws.proxy_process APP_PORT      # prints the port that it listens on
 """

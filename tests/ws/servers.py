@@ -1,4 +1,4 @@
-"""Real servers on the loopback for tests of the gateway: an ASGI server as in production, and apps behind it."""
+"""Real servers on the loopback for tests of the gateway: an ASGI server as in production, and apps."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""A person with a running session, and a browser that keeps cookies as browsers do: per host, whatever its port."""
+"""A user with a running session, and a browser that keeps cookies per host, whatever the port."""
 
 import asyncio
 from collections.abc import AsyncIterator

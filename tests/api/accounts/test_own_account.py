@@ -1,4 +1,4 @@
-"""REST about oneself."""
+"""REST of one's own account."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""REST of people, projects and domains: what an administrator does with them, and that others learn nothing."""
+"""REST of users, projects and domains for administrators, and refusals for others."""
 
 import random
 from typing import Any

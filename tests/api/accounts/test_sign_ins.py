@@ -1,4 +1,4 @@
-"""Signing in, over REST: one's own browsers, and what administrators may do about somebody's."""
+"""REST of logins: one's own, and those that administrators may end."""
 
 from typing import Any
 

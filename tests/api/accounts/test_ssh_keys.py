@@ -1,4 +1,4 @@
-"""SSH public keys over REST and on their page, and what becomes of them when their person leaves."""
+"""SSH public keys over REST and on their page, and their removal at off-boarding."""
 
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""REST and page of machines."""
+"""REST and page of agents."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""`Idempotency-Key`: the same request twice makes one thing."""
+"""A request repeated with its `Idempotency-Key` creates one object."""
 
 import json
 import threading

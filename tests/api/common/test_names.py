@@ -1,4 +1,4 @@
-"""Names in every script, over REST and on pages: what looks alike is one name, however it was typed."""
+"""Names that look alike are equal, in any script and Unicode form, over REST and on pages."""
 
 import unicodedata
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The event stream: who hears what, from where on, and when it ends."""
+"""The event stream: recipients, resumption, and end."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""REST of arrays: asked for like a session, looked at and stopped as one."""
+"""REST of arrays: create, read, stop."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Wrong requests over REST: refused at their field, in one shape, and nothing is left of them."""
+"""Wrong requests are refused at their field, in one shape, without side effects."""
 
 import json
 from itertools import product

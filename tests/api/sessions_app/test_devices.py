@@ -1,4 +1,4 @@
-"""Devices as REST and pages show them."""
+"""Devices over REST and on pages."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Dotfiles and start-up script, as their person keeps them."""
+"""REST and page of dotfiles and the start-up script."""
 
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""REST of logs: what a session wrote, at once or as it comes."""
+"""REST of logs, complete or followed."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,4 +1,4 @@
-"""The check of a request: what creating would say, without creating."""
+"""A check answers what creating the session would, without creating it."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""REST of what a session uses."""
+"""REST of session metrics."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What others start from is written by tokens with the scope `admin` alone."""
+"""Shared presets and templates are written only by tokens with the scope `admin`."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""How the command reads what people write, and how it shows what others wrote."""
+"""Parsing of arguments, and output of text that other users wrote."""
 
 import json
 import re

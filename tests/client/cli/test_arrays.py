@@ -1,4 +1,4 @@
-"""Arrays by the command and the library, against the web process of production."""
+"""Arrays by command and library, against the production web process."""
 
 import json
 

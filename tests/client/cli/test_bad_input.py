@@ -1,4 +1,4 @@
-"""The table of wrong values, said on the command line: each is refused with the portal's sentence, and nothing is made."""
+"""Each wrong value on the command line is refused with the portal's message, and nothing is created."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Budgets and prices on the command line, on wires of their own."""
+"""Budgets and prices on the command line, on a test transport."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""`berth check` and what `berth show` says of a session that waits, on wires of their own."""
+"""`berth check`, and `berth show` of a pending session, on a test transport."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Copies between this computer, folders and sessions: each by the same rules, and made again with the same end."""
+"""Copies between this computer, folders and sessions follow the same rules and can be repeated."""
 
 import os
 from collections.abc import Iterator

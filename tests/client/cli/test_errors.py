@@ -1,4 +1,4 @@
-"""Whatever people, portals and machines do: the command answers with a line and an exit code, never with a traceback."""
+"""Every error ends in one line and an exit code, never in a traceback."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""Tokens, people, projects and domains on the command line, on wires of their own."""
+"""Tokens, users, projects and domains on the command line, on a test transport."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What people keep for themselves, on the command line, on wires of their own."""
+"""SSH keys, dotfiles and preferences on the command line, on a test transport."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the options of the command line say of others beside a session."""
+"""Options of the command line for placement groups."""
 
 import pytest
 

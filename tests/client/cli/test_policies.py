@@ -1,4 +1,4 @@
-"""Resource policies on the command line, on wires of their own."""
+"""Resource policies on the command line, on a test transport."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The command against the web process of production: real REST, database and Redis, an engine in memory."""
+"""The command against the production web process: real REST, database and Redis, an engine in memory."""
 
 import json
 import threading

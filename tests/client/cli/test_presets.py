@@ -1,4 +1,4 @@
-"""Presets on the command line, on wires of their own."""
+"""Presets on the command line, on a test transport."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Sessions that a file describes, and what pages give people to copy: each asks for the very session."""
+"""Request files and copied commands create the same session."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Reservations on the command line, on wires of their own."""
+"""Reservations on the command line, on a test transport."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Resource groups on the command line, on wires of their own."""
+"""Resource groups on the command line, on a test transport."""
 
 import json
 from pathlib import Path

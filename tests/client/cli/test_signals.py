@@ -1,4 +1,4 @@
-"""Ctrl-C is heard whatever the main thread is doing."""
+"""Ctrl-C is handled whatever the main thread is doing."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""`berth user import`: the file is read, the good rows are taken in, and what was wrong is said."""
+"""`berth user import` imports valid rows and reports the others."""
 
 import json
 from pathlib import Path

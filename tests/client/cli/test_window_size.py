@@ -1,4 +1,4 @@
-"""The size of the terminal that `berth` lends to a command."""
+"""Size of the terminal that `berth` gives to a remote command."""
 
 import fcntl
 import os

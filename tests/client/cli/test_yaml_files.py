@@ -1,4 +1,4 @@
-"""Files of YAML and JSON as the REST API takes them."""
+"""YAML and JSON files in the form that the REST API takes."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""A followed log is shown once, whatever happens to the connection."""
+"""A followed log is shown once, across lost connections."""
 
 from contextlib import suppress
 

@@ -1,4 +1,4 @@
-"""The library against the web process of production, with an engine in memory."""
+"""The library against the production web process, with an engine in memory."""
 
 import threading
 from collections.abc import Iterator

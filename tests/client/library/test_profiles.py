@@ -1,4 +1,4 @@
-"""Which portal and whose token: the file is its owner's alone, and a token goes only where it belongs."""
+"""Profiles are readable by their owner only, and a token is sent to its portal only."""
 
 import stat
 import tomllib

@@ -1,4 +1,4 @@
-"""How the library asks: who, how often, and what it makes of answers that nobody hopes for."""
+"""Requests of the library: credentials, retries, and unexpected answers."""
 
 import httpx
 import pytest

@@ -1,4 +1,4 @@
-"""Copies: whole or not at all, and never to where nobody asked for them."""
+"""Transfers are complete or absent, and stay inside their target."""
 
 import errno
 import io

@@ -1,4 +1,4 @@
-"""Changes of what admissions share a lock on come before later admissions, and nobody waits long."""
+"""Changes of rows that admissions lock are served in order and do not starve."""
 
 from collections.abc import Callable
 from contextlib import ExitStack

@@ -1,4 +1,4 @@
-"""Whoever looks for what must never be in `bin/faults chaos` does find it: one violation of each kind, made past all services."""
+"""The auditor of `bin/faults chaos` finds one violation of each kind, written past all services."""
 
 import json
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Images as rows: what machines hold becomes known, and only what may run is seen."""
+"""Images are discovered from agents, and only usable ones are visible."""
 
 import json
 from dataclasses import dataclass, field

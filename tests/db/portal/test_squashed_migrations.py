@@ -1,4 +1,4 @@
-"""Squashed migrations make what the migrations that they replace make."""
+"""Squashed migrations make the same database as the migrations that they replace."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What workers do when the clock or an event sends a task: by its effect on rows and on engines in memory."""
+"""Celery tasks, by their effect on rows and on engines in memory."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What rows of an installation become that is brought to a newer Berth, and back."""
+"""Migrations convert the rows of an older installation, and back."""
 
 import json
 from collections.abc import Callable, Iterator

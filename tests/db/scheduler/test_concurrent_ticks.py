@@ -1,4 +1,4 @@
-"""Ticks that run at the same time, in threads with connections of their own, and connections that die."""
+"""Concurrent ticks in threads with connections of their own, and lost connections."""
 
 import threading
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""The rules of a resource group, from its row to who runs: order, ageing, and room that is kept."""
+"""Policies of a resource group: queue order, ageing, and backfill reservations."""
 
 from datetime import datetime, timedelta
 

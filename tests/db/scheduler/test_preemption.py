@@ -1,4 +1,4 @@
-"""Running sessions leave for waiting ones of a higher priority: told before, once, and only where that helps."""
+"""Preemption: notice, grace period, and no preemption without use."""
 
 from datetime import datetime, timedelta
 

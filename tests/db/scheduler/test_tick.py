@@ -1,4 +1,4 @@
-"""One tick against PostgreSQL: what it reads, what it writes, what it leaves alone."""
+"""One tick against PostgreSQL: the rows that it reads, writes and leaves alone."""
 
 import pytest
 from django.db import IntegrityError, transaction

@@ -1,4 +1,4 @@
-"""Requests for ticks: at once where a group is idle, one for many, never lost for long, and never back to back."""
+"""Tick requests are sent at once if the group is idle, merged otherwise, and never lost for long."""
 
 import json
 import threading

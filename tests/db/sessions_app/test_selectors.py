@@ -1,4 +1,4 @@
-"""What the fetch of one session costs, permission included."""
+"""Queries that the fetch of one session takes, permissions included."""
 
 from uuid import uuid4
 

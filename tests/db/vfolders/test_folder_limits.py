@@ -1,4 +1,4 @@
-"""How many folders there may be, of a person, a project and a domain."""
+"""Limits of the number of folders per user, project and domain."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Folders: who sees them, who may do what, and how they go."""
+"""Folders: visibility, permissions and deletion."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""What folders hold: counted, kept, shown, and held against the limits of whose they are."""
+"""Sizes of folders are measured, stored, shown, and checked against limits."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator

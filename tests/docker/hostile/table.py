@@ -1,5 +1,5 @@
-"""What is tried from inside a session: each row with the wall that holds, and how that wall is taken away to see that the
-attack would work without it."""
+"""Attacks from inside a session: each row with its protection, and how to remove that protection so that
+the attack would succeed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

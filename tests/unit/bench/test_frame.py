@@ -1,4 +1,4 @@
-"""What a bench makes of its numbers."""
+"""Statistics of the benchmarks."""
 
 import json
 import subprocess

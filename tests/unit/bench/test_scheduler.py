@@ -1,4 +1,4 @@
-"""The workloads that schedulers are measured on, and the harness on a few machines."""
+"""Workloads of the scheduler benchmark, and its harness on a few agents."""
 
 import subprocess
 from collections import Counter

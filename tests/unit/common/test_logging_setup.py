@@ -1,4 +1,4 @@
-"""What is written into logs is one line of plain text, whoever chose the words."""
+"""A log record is one line of plain text, whatever its values contain."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Ports: an app uses what an app above it provides."""
+"""Ports give an app what an app above it provides."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What scopes open, and when people are told that a token ends."""
+"""Scopes of tokens, and notice of their expiry."""
 
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace

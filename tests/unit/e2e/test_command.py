@@ -1,4 +1,4 @@
-"""What tests see of a program in a terminal."""
+"""The helper that types into a program in a terminal."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a run of `bin/faults` takes away is its own."""
+"""A run of `bin/faults` removes only its own remains."""
 
 import os
 from ipaddress import IPv4Address

@@ -1,4 +1,4 @@
-"""The report of `bin/faults` is that of a whole run."""
+"""The report of `bin/faults` is written by complete runs only."""
 
 from pathlib import Path
 

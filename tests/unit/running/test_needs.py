@@ -1,4 +1,4 @@
-"""The ratchet of lengths and the choice of what a change needs."""
+"""Limits of durations, and selection of the tests that a change needs."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The whole suite, as `bin/test` runs it."""
+"""Runs of the whole suite by `bin/test`."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a worker keeps by group is there for a while, and goes by itself."""
+"""Cache entries of a resource group are returned until they expire."""
 
 from scheduler.group_cache import GroupCache
 

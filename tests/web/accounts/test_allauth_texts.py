@@ -1,4 +1,4 @@
-"""What django-allauth would say is said in our words, in each language."""
+"""Texts of django-allauth are replaced by Berth's, in each language."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What policies let be used, on pages and over REST: written, shown with who says it, and kept from being chosen."""
+"""Allow-lists of policies on pages and over REST."""
 
 from collections.abc import Callable
 from pathlib import Path

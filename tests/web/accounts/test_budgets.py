@@ -1,4 +1,4 @@
-"""The pages of budgets and prices."""
+"""Pages of budgets and prices."""
 
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""An administrator looks at the portal as somebody else: how it begins, what it shows, and everything that ends it."""
+"""Impersonation: start, restricted pages, and everything that ends it."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""The page of one's keys, and tokens on the page of a person."""
+"""The page of one's keypairs, and tokens on the page of a user."""
 
 import re
 from collections.abc import Callable

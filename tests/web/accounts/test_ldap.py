@@ -1,4 +1,4 @@
-"""Signing in with the password of a directory, against one on loopback."""
+"""Sign-in by LDAP, against a directory on loopback."""
 
 import socket
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Signing in by an identity provider, against one on loopback."""
+"""Sign-in by OpenID Connect, against a provider on loopback."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The pages on which people, projects and domains are administered."""
+"""Pages of users, projects and domains."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""The pages of resource policies."""
+"""Pages of resource policies."""
 
 from collections.abc import Callable
 

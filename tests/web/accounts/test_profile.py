@@ -1,4 +1,4 @@
-"""Signing in, the profile page and Django admin, as a browser sees them."""
+"""Sign-in, the profile page and Django admin, as a browser sees them."""
 
 import re
 from collections.abc import Callable

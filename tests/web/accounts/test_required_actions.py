@@ -1,4 +1,4 @@
-"""What stands in front of everything: another password, the networks of an account."""
+"""Required actions before any page: a new password, allowed networks."""
 
 import pytest
 from django.test import Client

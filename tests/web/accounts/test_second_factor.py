@@ -1,4 +1,4 @@
-"""Second factors: set up, asked for, lost, demanded by the domain."""
+"""Second factors: set-up, sign-in, loss, and requirement by the domain."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""Wrong passwords, codes and asked mails: how many are looked at, and who gets in meanwhile."""
+"""Throttling of passwords, codes and requested mails, without locking out owners."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Doors for people without an account: invitations and signing up, and the pages that make them."""
+"""Invitations and sign-up, and the pages that create them."""
 
 import re
 from collections.abc import Callable

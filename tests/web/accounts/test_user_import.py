@@ -1,4 +1,4 @@
-"""The pages on which people are taken in from a file, and the same over REST."""
+"""Import of users on pages and over REST."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The page of machines."""
+"""The page of agents."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The pages of the limits that a resource group has of its own."""
+"""Pages of the limits of a resource group."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""The page of what is reserved in a resource group."""
+"""The page of a resource group's reservations."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

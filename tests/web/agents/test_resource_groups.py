@@ -1,4 +1,4 @@
-"""The pages of resource groups."""
+"""Pages of resource groups."""
 
 import re
 from collections.abc import Callable

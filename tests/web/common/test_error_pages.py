@@ -1,4 +1,4 @@
-"""What people see when something cannot be: what happened, what to do, whom to ask, an id to quote."""
+"""Error pages say what happened, what to do, whom to ask, and an id to quote."""
 
 from collections.abc import Callable
 

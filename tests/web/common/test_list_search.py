@@ -1,4 +1,4 @@
-"""Lists that are searched: in every order, the same rows and the same numbers on the tabs."""
+"""Searched lists have the same rows and counts in every order."""
 
 import re
 from collections.abc import Callable

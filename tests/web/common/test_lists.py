@@ -1,4 +1,4 @@
-"""The lists of machines, folders and images."""
+"""Lists of agents, folders and images."""
 
 import csv
 import io

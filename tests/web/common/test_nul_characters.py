@@ -1,4 +1,4 @@
-"""A NUL, which the database neither keeps nor compares with, is refused with a sentence wherever somebody sends it."""
+"""NUL characters, which PostgreSQL cannot store, are refused with a message everywhere."""
 
 import json
 from collections.abc import Callable

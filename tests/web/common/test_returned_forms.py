@@ -1,4 +1,4 @@
-"""A form that was opened before the sign-in changed is given back filled, and nothing is done until it is sent again."""
+"""A form opened before a new sign-in is returned filled in and does nothing until it is sent again."""
 
 import re
 

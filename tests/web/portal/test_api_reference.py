@@ -1,4 +1,4 @@
-"""The API reference for people: it shows what the OpenAPI document says."""
+"""The API reference shows what the OpenAPI document says."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The pages Audit and My activity: who sees which lines, and in what words."""
+"""The pages Audit and My activity: visible entries and their texts."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The Dashboard: what one has and uses, how much room there is, and who waits."""
+"""The dashboard: own sessions and usage, free capacity, and the queue."""
 
 from collections.abc import Callable
 from datetime import timedelta

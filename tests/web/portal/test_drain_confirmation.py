@@ -1,4 +1,4 @@
-"""Before a machine is drained its administrator reads who works there."""
+"""Draining an agent first shows its running sessions."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What every page of the portal keeps to."""
+"""Rules that every page keeps."""
 
 import json
 import re

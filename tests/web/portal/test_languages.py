@@ -1,4 +1,4 @@
-"""Pages in the language of the browser, or in the one that a person chose."""
+"""Pages in the browser's language or in the chosen one."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What one wants of the portal: page and REST."""
+"""Preferences on the page and over REST."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Search and commands: what one may see and do, in fixed queries; menus, keys, and the project one works in."""
+"""Search and commands: permitted results, in a fixed number of queries; menus, keys and the project."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The Start page: one click to a session, and back to what runs."""
+"""The Start page: one click to a session, and links to running ones."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The style guide shows every component with data that it would get."""
+"""The style guide shows every component with realistic data."""
 
 from collections.abc import Callable
 

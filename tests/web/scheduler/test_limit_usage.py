@@ -1,4 +1,4 @@
-"""What the page of the queue says of limits that a resource group has of its own."""
+"""Use of a resource group's limits on the page of the queue."""
 
 from datetime import timedelta
 

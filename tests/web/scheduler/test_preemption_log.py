@@ -1,4 +1,4 @@
-"""Who had to leave for whom, as superadmins and monitors are told: on the scheduler's page and by REST."""
+"""Past preemptions for superadmins and monitors, on the scheduler's page and by REST."""
 
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""The page of shares and weights of a resource group."""
+"""The page of fair-share weights of a resource group."""
 
 from decimal import Decimal
 from typing import Any

@@ -1,4 +1,4 @@
-"""Arrays on pages: asked for in the launcher, seen in the list and on the page of an element, stopped as one."""
+"""Arrays in the launcher, in the list and on pages of elements."""
 
 from collections.abc import Callable
 from datetime import timedelta

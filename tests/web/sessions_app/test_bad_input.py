@@ -1,4 +1,4 @@
-"""What a person types wrong into the launcher is refused in the words that REST has."""
+"""Wrong values in the launcher are refused with the messages of REST."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The launcher: a form that works without scripts, keeps what was typed, and marks what is wrong."""
+"""The launcher works without scripts, keeps what was typed, and marks errors."""
 
 import html
 import json

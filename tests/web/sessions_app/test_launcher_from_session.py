@@ -1,4 +1,4 @@
-"""The launcher that begins with an earlier session: all that it had, its variables too, for its owner alone."""
+"""The launcher filled from an earlier session, with its variables for its owner only."""
 
 import re
 from collections.abc import Callable

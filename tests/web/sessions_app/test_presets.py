@@ -1,4 +1,4 @@
-"""The pages of presets."""
+"""Pages of presets."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""The page of one session: its tabs, and what it says and offers when something went wrong."""
+"""The page of one session: tabs, and help after an error."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime

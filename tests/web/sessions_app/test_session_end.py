@@ -1,4 +1,4 @@
-"""When a session ends, as its page and REST say it, and putting that off."""
+"""The expected end of a session on its page and in REST, and its extension."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""The page Sessions as a list: filters, order, columns."""
+"""The list of sessions: filters, order and columns."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The page Sessions: its export, and stopping many at once."""
+"""The list of sessions: export and bulk stop."""
 
 import csv
 import io

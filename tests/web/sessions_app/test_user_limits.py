@@ -1,4 +1,4 @@
-"""Why can somebody not start this?"""
+"""The page that explains the limits of a user."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Who gets into an app, by which way, and for how long."""
+"""Access to apps: ways to get it, and how long it lasts."""
 
 import asyncio
 from urllib.parse import parse_qs, urlsplit

@@ -1,4 +1,4 @@
-"""Apps at ports of a plain address: the way in, and who is kept out."""
+"""Apps at ports of a plain address: access and refusals."""
 
 import asyncio
 import re

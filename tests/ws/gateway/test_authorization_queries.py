@@ -1,4 +1,4 @@
-"""How often the database is asked whether a request may enter an app: once in seconds for all requests of a page."""
+"""Requests of a page share one authorization query every few seconds."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Programs of a session over their websocket, on a simulated engine whose processes echo."""
+"""Processes of a session over the exec websocket, on a simulated engine whose processes echo."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""A notebook kernel that is at work keeps its session, whoever looks; an idle one, or a server that says nonsense, does not.
+"""A busy notebook kernel counts as activity; an idle one, or an unreadable answer, does not.
 
 `tests/docker/test_notebooks.py` holds what is made up here to a real server.
 """

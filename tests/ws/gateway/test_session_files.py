@@ -1,4 +1,4 @@
-"""Files of a session over REST on a simulated engine: who has lost access gets no further byte, and transfers are counted."""
+"""Files of a session over REST: no byte after access has ended, and limits of transfers."""
 
 import asyncio
 from collections.abc import AsyncGenerator

@@ -1,4 +1,4 @@
-"""What a person sees while an app cannot answer."""
+"""Pages that are shown while an app cannot answer."""
 
 import asyncio
 import socket

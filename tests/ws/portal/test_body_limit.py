@@ -1,4 +1,4 @@
-"""Who may send much, and that strangers do not reach the disk."""
+"""Large bodies are accepted from signed-in users only; others do not reach the disk."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""Open streams cost no connection to the database: there are few of those, and every page has a stream."""
+"""Open event streams hold no database connections."""
 
 import asyncio
 from contextlib import AsyncExitStack

@@ -1,4 +1,4 @@
-"""An upload whose connection ends in the middle: the old file stays as it was, and nothing half is left."""
+"""An interrupted upload keeps the old file and leaves no partial one."""
 
 import asyncio
 from pathlib import Path

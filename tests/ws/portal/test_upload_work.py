@@ -1,4 +1,4 @@
-"""An upload into a session is work while it arrives, if it comes from somebody who may write there."""
+"""An upload into a session counts as activity if its sender may write there."""
 
 from collections.abc import Iterable
 

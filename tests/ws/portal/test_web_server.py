@@ -1,4 +1,4 @@
-"""How the process that faces browsers is started: its options, its sockets, and whom it believes."""
+"""Options and sockets of the web process, and the proxies that it trusts."""
 
 import os
 import resource

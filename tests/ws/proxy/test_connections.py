@@ -1,4 +1,4 @@
-"""What the proxy makes of kept connections that fail, of odd handshakes, and of connections nobody uses."""
+"""Failing kept-alive connections, malformed handshakes and unused connections of the proxy."""
 
 import asyncio
 import contextlib

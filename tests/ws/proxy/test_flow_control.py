@@ -1,4 +1,4 @@
-"""A side that does not read stops the other side: nothing piles up in the proxy."""
+"""A side that does not read stops the other side: the proxy buffers nothing."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Answers of apps that mean harm, or die in the middle."""
+"""Malicious or truncated answers of apps."""
 
 import asyncio
 import socket

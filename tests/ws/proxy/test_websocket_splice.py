@@ -1,4 +1,4 @@
-"""How two joined websocket connections end, wait and go wrong, frame by frame."""
+"""Ends, pings and errors of two joined websocket connections, frame by frame."""
 
 import asyncio
 import base64

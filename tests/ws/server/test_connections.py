@@ -1,4 +1,4 @@
-"""What one connection does at its edges: clients that leave or read slowly, answers that are odd, and a server that stops."""
+"""Edge cases of a connection: slow clients, early ends, malformed answers, shutdown."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""What a connection may cost: time, places, and a client that says who it is."""
+"""Limits of connections: time, number, and addresses from trusted proxies."""
 
 import asyncio
 from collections.abc import AsyncIterator

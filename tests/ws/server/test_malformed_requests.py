@@ -1,5 +1,4 @@
-"""Requests as nobody should send them, against the server as a process: each has its answer, none reaches the app as
-two, and none costs memory."""
+"""Each malformed request has its answer, reaches the app at most once, and costs no memory."""
 
 import contextlib
 import socket

@@ -1,4 +1,4 @@
-"""The odd requests once more, against the server on this event loop: many at a time, each with its own answer."""
+"""Malformed requests side by side on this event loop each get their own answer."""
 
 import asyncio
 

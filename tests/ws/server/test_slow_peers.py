@@ -1,4 +1,4 @@
-"""The memory of the server as a process, while one side of a connection does not keep up."""
+"""Memory of the server process while one side of a connection does not read."""
 
 import base64
 import contextlib

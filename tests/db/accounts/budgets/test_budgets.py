@@ -1,4 +1,4 @@
-"""Budgets: what is held is counted to the microsecond, and a hard budget that is used up starts nothing new."""
+"""Budgets count use to the microsecond, and a used-up hard budget refuses new sessions."""
 
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal

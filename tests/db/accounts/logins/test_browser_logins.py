@@ -1,4 +1,4 @@
-"""Each row of a session knows whose login it is, so that one person's are found and ended by a query."""
+"""Browser sessions store their user, so that one query finds and ends all logins of a user."""
 
 from importlib import import_module
 from typing import Any

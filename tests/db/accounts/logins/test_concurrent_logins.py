@@ -1,4 +1,4 @@
-"""In how many browsers one person may be signed in: the oldest login gives way, says why, and no two stay where one may."""
+"""The limit of concurrent logins ends the oldest login, with a reason, also under concurrency."""
 
 import threading
 from typing import Any

@@ -1,4 +1,4 @@
-"""Resource policies: who writes and assigns which, and what a change would mean."""
+"""Resource policies: permissions to write and assign them, and the preview of a change."""
 
 from functools import partial
 

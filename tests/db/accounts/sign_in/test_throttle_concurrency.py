@@ -1,4 +1,4 @@
-"""Wrong passwords from many addresses by eight threads: few are looked at, and the owner gets in."""
+"""Few of many concurrent wrong passwords are checked, and the owner can still sign in."""
 
 import threading
 from itertools import count

@@ -1,4 +1,4 @@
-"""Administrators of a domain and of a project: what they may do, and how far it reaches."""
+"""Permissions of domain admins and project admins, and their limits."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What purged people, archived projects, closed domains and ended sessions held can be deleted, or the refusal says what to do."""
+"""Remains of purged users, archived projects and closed domains can be deleted, or the refusal says how."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""Who may come in: invitations, and signing up with an address of the domain."""
+"""Invitations, and sign-up with an address of the domain."""
 
 from datetime import timedelta
 from typing import Any

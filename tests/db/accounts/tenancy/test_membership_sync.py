@@ -1,4 +1,4 @@
-"""People are members where rules of a project say so, and nobody whom somebody added by hand is taken out."""
+"""Membership rules add and remove members, but never members who were added by hand."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""Monitors see what administrators see, and change nothing of it."""
+"""Monitors read what administrators read, and change nothing."""
 
 import pytest
 

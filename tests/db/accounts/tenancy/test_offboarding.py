@@ -1,4 +1,4 @@
-"""When a person leaves: all access ends at once, and what they had is settled item by item, however often one begins."""
+"""Off-boarding ends all access at once and resolves resources one by one; repeating it changes nothing."""
 
 from pathlib import Path
 from typing import Any

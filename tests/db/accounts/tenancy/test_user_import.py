@@ -1,4 +1,4 @@
-"""Taking people in from a file: what would happen, what did, and that doing it again changes nothing."""
+"""Import of users from a file: dry run, result, and repetition without effect."""
 
 from typing import Any
 

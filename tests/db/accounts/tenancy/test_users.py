@@ -1,4 +1,4 @@
-"""People: who sees what, who may write, and that permissions follow roles."""
+"""Users and projects: visibility, permissions to write, and permissions that follow roles."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""Groups that promise more CPU and memory than their machines have."""
+"""Resource groups that offer more CPU and memory than their agents have."""
 
 from typing import Any
 

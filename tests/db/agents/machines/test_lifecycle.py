@@ -1,4 +1,4 @@
-"""Machines: taken into use, watched, lost, found again."""
+"""Life cycle of agents: registered, connected, lost, reconnected."""
 
 from collections.abc import Iterator
 from datetime import timedelta

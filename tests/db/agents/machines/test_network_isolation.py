@@ -1,4 +1,4 @@
-"""When walls around sessions are raised, relied on, and missed."""
+"""Network isolation of sessions: when it is set up, relied on, and reported as missing."""
 
 from collections.abc import Callable
 from datetime import timedelta

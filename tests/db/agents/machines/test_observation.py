@@ -1,4 +1,4 @@
-"""What engines may say that nobody expects."""
+"""Unexpected answers of engines to a heartbeat."""
 
 import pytest
 

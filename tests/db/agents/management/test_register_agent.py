@@ -1,4 +1,4 @@
-"""`bin/manage register_agent`: what it takes into use, and what it says where it cannot."""
+"""`bin/manage register_agent`: the registered agent, and its errors."""
 
 from datetime import timedelta
 from io import StringIO

@@ -1,4 +1,4 @@
-"""Reservations: who may make them, what is refused, and what the scheduler makes of them."""
+"""Reservations: permissions, refusals, and their effect on the scheduler."""
 
 from datetime import datetime, timedelta
 from typing import Any

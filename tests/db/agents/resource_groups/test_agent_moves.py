@@ -1,4 +1,4 @@
-"""Machines change their group beside reservations and commits of plans, in threads with connections of their own."""
+"""Agents change their resource group while reservations and plans commit, in concurrent threads."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Resource groups: who may use them, what they take, and how they begin and end."""
+"""Resource groups: access, allowed session types, creation and deletion."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The audit log: what stands in it of what was done, refused and tried."""
+"""The audit log records what was done, refused and attempted."""
 
 from datetime import timedelta
 

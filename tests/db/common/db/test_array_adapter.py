@@ -1,4 +1,4 @@
-"""Lists reach PostgreSQL as they are, whatever is in them."""
+"""Lists reach PostgreSQL unchanged, for any content."""
 
 from typing import Any
 from uuid import UUID, uuid4

@@ -1,4 +1,4 @@
-"""The database restarts, or does not answer: what people see, and that nothing stays broken."""
+"""A restarting or silent database: pages that users see, and recovery of connections."""
 
 import psycopg
 import pytest

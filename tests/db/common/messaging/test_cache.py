@@ -1,4 +1,4 @@
-"""The cache shares its Redis with Celery, with simulated engines, and with other installations."""
+"""Clearing the cache leaves other keys of the same Redis alone: Celery, simulated engines, installations."""
 
 import pytest
 from django.conf import settings

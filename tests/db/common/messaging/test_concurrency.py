@@ -1,4 +1,4 @@
-"""What one person has open at once is counted over all web processes. Each object here is what one process has."""
+"""Limits of concurrent transfers per user count over all web processes; each object here is one process."""
 
 import asyncio
 from contextlib import AsyncExitStack

@@ -1,4 +1,4 @@
-"""Redis does not answer: what it would have remembered is asked anew, and nothing fails for it."""
+"""Requests succeed without Redis: cached values are computed again."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What was simulated goes; whoever came into it and whatever is theirs stays, and so does what another run keeps."""
+"""Removing a simulated cluster keeps real users, their rows, and clusters of other runs."""
 
 from itertools import islice
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A cluster of machines that run nothing: the whole life of sessions, and nothing left of it afterwards."""
+"""A simulated cluster runs whole lives of sessions and is removed without remains."""
 
 from collections.abc import Iterator
 from dataclasses import replace

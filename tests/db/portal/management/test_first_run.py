@@ -1,4 +1,4 @@
-"""What an empty installation becomes."""
+"""Initial data of an empty installation."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The command that fills a portal for measuring."""
+"""The command that fills a portal with demo load for benchmarks."""
 
 import pytest
 from django.core.management import CommandError, call_command

@@ -1,4 +1,4 @@
-"""People are told of budgets that bind them."""
+"""Notifications about budgets, to the users whom the budgets restrict."""
 
 from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Notifications by mail: what is told is mailed once, whatever becomes of the mail server, and only to who wants it."""
+"""Notifications by mail are sent once, survive failures of the mail server, and follow preferences."""
 
 import threading
 from collections.abc import Iterator

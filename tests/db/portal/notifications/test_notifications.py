@@ -1,4 +1,4 @@
-"""People are told what happened to their sessions: once, for a bounded time, and nobody else is."""
+"""Notifications about ended sessions go to their owner once and expire."""
 
 from collections.abc import Callable
 from contextlib import nullcontext

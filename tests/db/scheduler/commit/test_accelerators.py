@@ -1,4 +1,4 @@
-"""Which devices sessions get: from a request by a tick to rows, and back."""
+"""Assignment of accelerators to sessions: request, tick, rows, and release."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta

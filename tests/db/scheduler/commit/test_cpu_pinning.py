@@ -1,4 +1,4 @@
-"""Which cores of its machine a container holds, from its place to its start."""
+"""CPU cores of a container, from placement to start."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a tick writes down of who waits on: only what changed, and figures of a long queue now and then."""
+"""A tick writes the reason of a pending session only if it changed, and figures of long queues rarely."""
 
 import pytest
 from django.db import IntegrityError, connection

@@ -1,4 +1,4 @@
-"""Every code that a waiting session can have occurs, by the tick itself, with a sentence that has its numbers."""
+"""Every reason code of a pending session can occur, with a message that has its numbers."""
 
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What was held is kept, decayed, and decides who is next where fair share does."""
+"""Past use is recorded, decays, and decides the order under fair share."""
 
 import sys
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Weights: who sets them, which there are, and where everybody stands with them."""
+"""Fair-share weights: permissions, values, and the list of entries."""
 
 from decimal import Decimal
 from typing import Any

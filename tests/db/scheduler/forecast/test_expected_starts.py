@@ -1,4 +1,4 @@
-"""When waiting sessions will probably start: on the page, over REST, and in the answer to a check."""
+"""Expected start of pending sessions on the page, over REST and in a check."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A session that waits for room is sent to another resource group only where it would start at once."""
+"""Suggestions of other resource groups in which a session would start at once."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""A process that answers people keeps what it read of a group, and never says what is so no more."""
+"""The snapshot cache of a web process saves queries and is never stale."""
 
 from dataclasses import replace
 from datetime import timedelta

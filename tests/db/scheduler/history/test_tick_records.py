@@ -1,4 +1,4 @@
-"""What ticks leave behind: rows, pictures that decide the same again, and for what each session waited."""
+"""Records of ticks: rows, snapshots that replay the same decision, and wait reasons of each session."""
 
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""How long those who started had waited, as an administrator is told: on the scheduler's page, by REST, in a terminal."""
+"""Statistics of wait times for administrators, on the page, by REST and on the command line."""
 
 from collections.abc import Callable
 from datetime import timedelta

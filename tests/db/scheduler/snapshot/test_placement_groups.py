@@ -1,4 +1,4 @@
-"""Sessions that name a placement group are placed apart from each other, or together, as the rule of each says."""
+"""Sessions of a placement group are spread or packed by the rule of each."""
 
 from dataclasses import replace
 from typing import Any

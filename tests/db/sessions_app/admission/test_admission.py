@@ -1,4 +1,4 @@
-"""Admission: load, decide, write. A check before a submit and the submit itself get one answer."""
+"""Admission loads, decides and writes; a check gives the same answer as a submit."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +14,7 @@ from accounts.core.roles import Role
 from accounts.credentials.keypairs import create_keypair
 from accounts.limits import read_scopes, scope_ids
 from accounts.models import KeyPair, Membership
-from agents.machines.simulation import Shape, add_simulated_agents
+from agents.machines.simulation import MachineShape, add_simulated_agents
 from agents.models import GroupGrant, ResourceGroup
 from agents.resource_groups.service import create_resource_group
 from agents.selectors import has_machine_for
@@ -238,9 +238,9 @@ def test_whatever_the_session_will_belong_to_is_locked_as_it_is_written() -> Non
 def test_machines_of_other_groups_are_not_looked_at() -> None:
     """Though PostgreSQL has them first, and expects to find one that suits among the next few."""
     far = create_resource_group(actor=SYSTEM, name="far")
-    add_simulated_agents(actor=SYSTEM, group=far, count=400, shape=Shape())
+    add_simulated_agents(actor=SYSTEM, group=far, count=400, shape=MachineShape())
     place = make_place()
-    add_simulated_agents(actor=SYSTEM, group=place.group, count=400, shape=Shape())
+    add_simulated_agents(actor=SYSTEM, group=place.group, count=400, shape=MachineShape())
     slots = request_of(place).slots
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE agents_agent")

@@ -1,4 +1,4 @@
-"""What policies let be used, at each level: asked at submit, in the forecast, and in the transaction that writes."""
+"""Allow-lists of policies at each level: submit, forecast, and the writing transaction."""
 
 from collections.abc import Callable
 from dataclasses import replace

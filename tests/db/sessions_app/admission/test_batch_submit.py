@@ -1,4 +1,4 @@
-"""Many sessions of one request: one is written, the others are its copies, all of them or none."""
+"""Batches of alike sessions are written all or none, in order."""
 
 from dataclasses import replace
 from typing import Any

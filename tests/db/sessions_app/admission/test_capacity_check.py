@@ -1,4 +1,4 @@
-"""What no machine that could run it would ever hold is refused when it is asked for, by a check and by the launcher too."""
+"""A request that no suitable agent could ever hold is refused, in a check and in the launcher too."""
 
 import pytest
 from django.test import Client

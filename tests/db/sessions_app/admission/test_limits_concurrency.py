@@ -1,4 +1,4 @@
-"""A thousand requests against a limit of ten, by eight threads with connections of their own: ten are accepted."""
+"""A thousand concurrent requests against a limit of ten: exactly ten are accepted."""
 
 import threading
 from collections.abc import Callable

@@ -1,5 +1,4 @@
-"""Whoever changes an input of an admission at the same moment waits for it, or is waited for: a change comes before the
-session and counts, or comes after it."""
+"""A concurrent change of an admission input is either counted or waits until the session is written."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Callbacks: told once at least, in order, signed, whatever becomes of whom they are told; and never to the machines around us."""
+"""Callbacks are delivered at least once, in order and signed, and never to private addresses."""
 
 import hashlib
 import hmac
@@ -21,7 +21,7 @@ from sessions_app.callbacks import delivery, http_post
 from sessions_app.callbacks.delivery import callback_url_of, deliver_callbacks, deliveries_of
 from sessions_app.callbacks.http_post import post
 from sessions_app.callbacks.signing_secret import make_callback_secret
-from sessions_app.core.callbacks import CallbackNetworks, Fault, target_of
+from sessions_app.core.callbacks import CallbackNetworks, Fault, parse_target
 from sessions_app.core.request import parse_request
 from sessions_app.core.states import Reason
 from sessions_app.launch.terminator import end_session
@@ -213,7 +213,7 @@ def test_many_that_are_asked_for_at_once_tell_the_same_address(
     ]
     ids = enqueue_batch(actor=actor_for(place.owner), requests=asked)
     told = set(SessionCallback.objects.values_list("pk", "url", "host"))
-    assert told == {(each, server.url, target_of(server.url).host) for each in ids}
+    assert told == {(each, server.url, parse_target(server.url).host) for each in ids}
 
 
 def test_a_domain_tells_so_many_in_a_minute(
@@ -242,19 +242,19 @@ def test_slow_answers_have_an_end(
 ) -> None:
     monkeypatch.setattr(http_post, "WHOLE_S", 0.5)
     server.fault = fault
-    answer = post(target_of(server.url), b"{}", {}, CallbackNetworks(LOOPBACK))
+    answer = post(parse_target(server.url), b"{}", {}, CallbackNetworks(LOOPBACK))
     assert answer.fault is Fault.TIMEOUT
 
 
 def test_of_a_huge_answer_the_status_alone_is_read(server: CallbackServer) -> None:
     server.fault = "huge"
-    assert post(target_of(server.url), b"{}", {}, CallbackNetworks(LOOPBACK)).status == 200
+    assert post(parse_target(server.url), b"{}", {}, CallbackNetworks(LOOPBACK)).status == 200
 
 
 def test_machines_around_us_are_not_spoken_to(server: CallbackServer) -> None:
-    port = target_of(server.url).port
+    port = parse_target(server.url).port
     for host in ("127.0.0.1", "localhost", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]"):
-        answer = post(target_of(f"http://{host}:{port}/"), b"{}", {}, CallbackNetworks())
+        answer = post(parse_target(f"http://{host}:{port}/"), b"{}", {}, CallbackNetworks())
         assert answer.fault in (Fault.FORBIDDEN, Fault.NAME), host
     assert server.heard == []
 
@@ -262,7 +262,7 @@ def test_machines_around_us_are_not_spoken_to(server: CallbackServer) -> None:
 def test_a_name_is_asked_for_once_and_what_was_looked_at_is_called(
     server: CallbackServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    port, real = target_of(server.url).port, socket.getaddrinfo
+    port, real = parse_target(server.url).port, socket.getaddrinfo
     answers = iter(("127.0.0.1", "10.0.0.1"))
 
     def rebinding(host: str, *arguments: Any, **options: Any) -> Any:
@@ -270,12 +270,12 @@ def test_a_name_is_asked_for_once_and_what_was_looked_at_is_called(
 
     monkeypatch.setattr(socket, "getaddrinfo", rebinding)
     assert (
-        post(target_of(f"http://rebinds.example:{port}/x"), b"{}", {}, CallbackNetworks(LOOPBACK)).status
+        post(parse_target(f"http://rebinds.example:{port}/x"), b"{}", {}, CallbackNetworks(LOOPBACK)).status
         == 204
     )
     assert server.heard[0].headers["Host"] == f"rebinds.example:{port}"
     assert (
-        post(target_of(f"http://rebinds.example:{port}/x"), b"{}", {}, CallbackNetworks(LOOPBACK)).fault
+        post(parse_target(f"http://rebinds.example:{port}/x"), b"{}", {}, CallbackNetworks(LOOPBACK)).fault
         is Fault.FORBIDDEN
     )
 
@@ -286,13 +286,13 @@ def test_unknown_names_closed_ports_and_plain_http_behind_https_are_told_apart(
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         closed = unused.getsockname()[1]
-    assert post(target_of("http://absent.invalid/"), b"", {}, CallbackNetworks(LOOPBACK)).fault is Fault.NAME
+    assert post(parse_target("http://absent.invalid/"), b"", {}, CallbackNetworks(LOOPBACK)).fault is Fault.NAME
     assert (
-        post(target_of(f"http://127.0.0.1:{closed}/"), b"", {}, CallbackNetworks(LOOPBACK)).fault
+        post(parse_target(f"http://127.0.0.1:{closed}/"), b"", {}, CallbackNetworks(LOOPBACK)).fault
         is Fault.CONNECT
     )
     secure = server.url.replace("http:", "https:")
-    assert post(target_of(secure), b"", {}, CallbackNetworks(LOOPBACK)).fault is Fault.TLS
+    assert post(parse_target(secure), b"", {}, CallbackNetworks(LOOPBACK)).fault is Fault.TLS
 
 
 def test_requests_are_refused_that_could_never_be_told(

@@ -1,4 +1,4 @@
-"""Callbacks: no backlog, no slow receiver and no clock keeps others from telling."""
+"""Backlogs, slow receivers and clock jumps delay no other callbacks."""
 
 import threading
 from collections import Counter

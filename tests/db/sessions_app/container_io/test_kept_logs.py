@@ -1,4 +1,4 @@
-"""Logs that are kept after their container is gone."""
+"""Logs stored after their container was removed."""
 
 import tracemalloc
 

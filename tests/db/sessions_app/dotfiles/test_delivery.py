@@ -1,4 +1,4 @@
-"""Dotfiles and start-up script, delivered at the launch, and what came of them."""
+"""Delivery of dotfiles and start-up script at launch, and its result."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""What a token wrote into the home of later sessions is used no longer than the token could write it."""
+"""Dotfiles written by a token are used only while the token could write them."""
 
 from collections.abc import Callable
 from datetime import timedelta

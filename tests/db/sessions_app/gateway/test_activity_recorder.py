@@ -1,4 +1,4 @@
-"""What gateways note of people at work, and when they tell it."""
+"""The gateway records user activity and reports it at intervals."""
 
 import asyncio
 import threading

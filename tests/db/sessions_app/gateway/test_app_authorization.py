@@ -1,4 +1,4 @@
-"""Who is let into an app by one query is let in by the rules that stand for everything else, and nobody more."""
+"""The authorization query of apps decides as the other access rules do."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Ports that are lent to apps."""
+"""Leases of ports for apps."""
 
 from collections.abc import Iterator
 from datetime import timedelta

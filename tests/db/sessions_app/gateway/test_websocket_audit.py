@@ -1,4 +1,4 @@
-"""Who enters sessions by websocket, and who is refused one of many things, is in the audit log."""
+"""Accepted and refused websockets of sessions are in the audit log."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Limits of time: who is warned, what ends, and what is left alone."""
+"""Idle timeouts and lifetimes: warnings, ends, and exemptions."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Nothing ends for what nobody knows: what is not measured, and what a silent gateway does not tell."""
+"""Missing measurements and silent gateways end no session."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""A session that two limits end: its page speaks of the nearer one, whatever its owner is told of the other meanwhile."""
+"""The page of a session with two limits shows the nearer end, whatever warnings were sent."""
 
 from datetime import datetime
 

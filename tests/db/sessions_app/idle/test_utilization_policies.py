@@ -1,4 +1,4 @@
-"""What policies want sessions to use: who is warned and ended for it, and what a group says beside."""
+"""Minimum utilisation of policies and resource groups: warnings and ends."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta

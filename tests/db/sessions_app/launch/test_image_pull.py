@@ -1,4 +1,4 @@
-"""The pull of an image as the pages of its session hear of it."""
+"""Progress of an image pull on the session's page."""
 
 from types import SimpleNamespace
 from uuid import uuid4

@@ -1,4 +1,4 @@
-"""Networks that are made ahead: taken once, gone with their session, and never lost to whoever dies."""
+"""Pooled networks are used once, removed with their session, and never leaked."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What meets a launch that is under way: an end goes on when the launch lets go, and a round takes none of it for a fault."""
+"""Termination during a launch takes effect after it; the reconciler does not disturb a launch."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""What a session holds is free when its container is gone, and not before."""
+"""Resources of a session are released when its container is gone, not earlier."""
 
 import threading
 from contextlib import AbstractContextManager

@@ -1,4 +1,4 @@
-"""A session's way through the real services and database, on an engine in memory."""
+"""A session from submit to end, through the services and the database, on an engine in memory."""
 
 from datetime import timedelta
 from typing import Any

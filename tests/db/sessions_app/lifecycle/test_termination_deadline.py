@@ -1,4 +1,4 @@
-"""An end that takes longer than it should gets more time, and only then."""
+"""A late termination gets another deadline."""
 
 import pytest
 

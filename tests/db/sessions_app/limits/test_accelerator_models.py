@@ -1,4 +1,4 @@
-"""Sessions that want accelerators of one model."""
+"""Sessions that request accelerators of one model."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A session on a machine that its owner chose: there alone, or there first."""
+"""Sessions with a designated agent: required or preferred."""
 
 import pytest
 

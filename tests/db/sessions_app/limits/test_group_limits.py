@@ -1,4 +1,4 @@
-"""A resource group's own limits: of what all its sessions hold, and those of each person, always or at some hours."""
+"""Limits of a resource group, for all its sessions and per user, always or at certain hours."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""What policies make of requests for sessions, at each level; and the ledger behind them."""
+"""Policy limits at each level, and the use rows that enforce them."""
 
 from collections import Counter
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Accelerators are measured, judged by what their holder alone does with them, and missing where nobody can say it."""
+"""Accelerator metrics of sessions; unknown for devices that others use too."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What sessions use is measured, kept for as long as it is promised, and missing where nobody can say it."""
+"""Metrics of sessions are collected, retained as promised, and missing where they are unknown."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Devices in the ledger: nobody gets a device, or a part of one, that somebody else has. The database says so itself."""
+"""The database refuses to allocate a device, or a share of it, twice."""
 
 import pytest
 from django.db import IntegrityError, transaction

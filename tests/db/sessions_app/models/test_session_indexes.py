@@ -1,4 +1,4 @@
-"""What a move of a session costs: no index says what each move writes (ADR 0043)."""
+"""No index of sessions covers columns that each transition writes (ADR 43)."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Sessions that start after a whole array: how its elements are to end, what is said meanwhile, and who may name it."""
+"""Dependencies on whole arrays: conditions, messages and permissions."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

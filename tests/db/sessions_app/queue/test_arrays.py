@@ -1,4 +1,4 @@
-"""Arrays of batch sessions: written at once, let in so many at a time, ended at once."""
+"""Arrays of batch sessions: created at once, started up to a maximum, ended at once."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

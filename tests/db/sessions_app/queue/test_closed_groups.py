@@ -1,4 +1,4 @@
-"""Who waits in a resource group that is closed to them is held, hears why, goes on where that was a slip, and is cancelled after a day."""
+"""Sessions waiting in a group that was closed to them are held, and cancelled after a day."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta

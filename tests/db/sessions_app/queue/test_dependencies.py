@@ -1,4 +1,4 @@
-"""Sessions that start after others: what may be named, what they wait for, and what becomes of them."""
+"""Dependencies between sessions: conditions, permissions and outcomes."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""How each way to end counts for whoever comes after: the table of the user guide."""
+"""Dependents treat each way to end as the table of the user guide says."""
 
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Queues, as everybody may look at them."""
+"""The list of pending sessions that every user may read."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""Who wants an image that no machine of the group has, and no registry, waits until one has it, and hears so before it is submitted."""
+"""Sessions wait for an image that no agent and no registry has, and a check says so."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Priorities of requests: what policies allow, who goes first, and what the database refuses."""
+"""Priorities of requests: policy limits, order, and constraints of the database."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Changing the priority of a session that waits: by service, page and REST; who may, how far, and what comes of it."""
+"""Changing the priority of a pending session by service, page and REST."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Sessions that start later, and those that wait for a machine only so long."""
+"""Sessions with a start time, and with a maximum wait."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Somebody sets the clock by an hour, ahead or back: nothing ends for it that would not have ended, and what was left is left.
+"""Clock jumps of an hour end no session early and change no remaining time.
 
 Deadlines of states are in launch/test_terminator.py, times to start and to stop in queue/test_start_times.py and
 termination/test_delayed_stop.py.

@@ -1,4 +1,4 @@
-"""Machines that are silent, replaced or strange do not disturb the sessions of the others."""
+"""Silent, replaced or faulty engines do not disturb sessions of other agents."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Engines and rows are made to agree, whatever was killed when."""
+"""The reconciler makes engines and rows agree, wherever a worker was killed."""
 
 from datetime import timedelta
 from threading import Barrier

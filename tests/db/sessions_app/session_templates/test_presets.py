@@ -1,4 +1,4 @@
-"""Presets: sizes under a name, and the sessions that use them."""
+"""Presets of resources, and sessions that use them."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Templates of sessions: who finds and writes them, what they keep, and that they open nothing."""
+"""Session templates: visibility, permissions, and fields that are not stored."""
 
 import json
 from collections.abc import Callable

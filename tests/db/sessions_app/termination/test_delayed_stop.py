@@ -1,4 +1,4 @@
-"""Stopping with a way back: the moment stands in the row, and whatever dies until then changes nothing."""
+"""Scheduled stops can be cancelled and survive restarts."""
 
 from datetime import timedelta
 

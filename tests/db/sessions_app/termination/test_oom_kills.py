@@ -1,4 +1,4 @@
-"""Programs that end for want of memory are named, and their session goes on."""
+"""Programs killed for lack of memory are reported, and their session continues."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Batch sessions that are tried again, after failures and lost machines: never twice at once, never lost."""
+"""Retries of batch sessions after failures and lost agents: never concurrent, never lost."""
 
 from datetime import timedelta
 

@@ -1,1 +1,1 @@
-"""What a hostile person tries inside a session: runs there, with nothing but the standard library."""
+"""Attacks from inside a session, with nothing but the standard library."""

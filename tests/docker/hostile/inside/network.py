@@ -1,4 +1,4 @@
-"""Whom a session reaches."""
+"""Addresses that a session tries to reach."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""The register of attempts. Each is a function that returns a verdict and what was seen, or raises the refusal."""
+"""The register of attacks: functions that return a verdict and evidence, or raise the refusal."""
 
 import errno
 from collections.abc import Callable

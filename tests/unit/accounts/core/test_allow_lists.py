@@ -1,4 +1,4 @@
-"""The words and edges of allow-lists."""
+"""Texts and edge cases of allow-lists."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Who may do what to domains, projects and people, as declared."""
+"""The table of actions on domains, projects and users by relation."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""Budgets: what hours cost, which period holds, and when a budget refuses."""
+"""Budgets: cost of hours, current period, and refusals."""
 
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta

@@ -1,4 +1,4 @@
-"""What the settings say of identity providers, and how they are told what is wrong."""
+"""Settings of identity providers, and the errors of wrong ones."""
 
 from pathlib import Path
 

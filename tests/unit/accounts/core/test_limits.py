@@ -1,4 +1,4 @@
-"""The words and edges of limits; the laws that hold for all are in tests/property/test_limits.py."""
+"""Texts and edge cases of limits; the laws for all limits are in tests/property/test_limits.py."""
 
 from dataclasses import replace
 

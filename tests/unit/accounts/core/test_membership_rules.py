@@ -1,4 +1,4 @@
-"""How rules for members are written, and how groups of a directory are compared."""
+"""Syntax of membership rules, and comparison of directory groups."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Who is asked for a second factor, and from where accounts are used."""
+"""Rules of second factors and allowed networks."""
 
 import pytest
 

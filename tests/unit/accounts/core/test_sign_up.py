@@ -1,4 +1,4 @@
-"""Which addresses are at home where, and what state an invitation is in."""
+"""Address domains of sign-up, and states of an invitation."""
 
 from datetime import UTC, datetime, timedelta
 

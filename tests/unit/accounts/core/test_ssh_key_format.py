@@ -1,4 +1,4 @@
-"""SSH public keys as people paste them."""
+"""SSH public keys in the forms in which users paste them."""
 
 import base64
 import struct

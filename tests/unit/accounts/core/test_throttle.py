@@ -1,4 +1,4 @@
-"""What attempts are counted on, without any count."""
+"""Keys by which sign-in attempts are counted."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tokens: their shape, and that nothing else passes for one."""
+"""Tokens: their format, and refusal of anything else."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Files of people, as spreadsheets save them and as they should not be."""
+"""CSV files of users, valid and malformed."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Limits of resource groups: what is a limit, and in which hours it holds."""
+"""Limits of resource groups: values, and the hours in which they apply."""
 
 import re
 from datetime import UTC, datetime, time, timedelta

@@ -1,4 +1,4 @@
-"""Pure rules of machines."""
+"""States, usable capacity and addresses of agents."""
 
 from itertools import pairwise
 

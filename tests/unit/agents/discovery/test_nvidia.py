@@ -1,4 +1,4 @@
-"""Accelerators as NVML tells of them."""
+"""NVIDIA accelerators as NVML reports them."""
 
 from collections.abc import Collection
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What the profile of sessions says, as data; what it does is in tests/docker/hostile_session.py."""
+"""The seccomp profile as data; its effect is tested by tests/docker/hostile_session.py."""
 
 from agents.runtime.profiles.seccomp import ALLOWED, build_profile
 

@@ -1,4 +1,4 @@
-"""What engines say of a container's use, with everything that they may leave out."""
+"""Usage reports of engines, with any field missing."""
 
 from datetime import UTC, datetime
 from typing import Any

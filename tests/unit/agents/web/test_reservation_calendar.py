@@ -1,4 +1,4 @@
-"""A calendar of what is reserved: which days it has, and what stands where in it."""
+"""Days and entries of the calendar of reservations."""
 
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta

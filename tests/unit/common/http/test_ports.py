@@ -1,4 +1,4 @@
-"""Ports as an administrator writes them."""
+"""Lists of ports in settings."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Devices in words that people know."""
+"""Names of browsers and systems from user agents."""
 
 import pytest
 

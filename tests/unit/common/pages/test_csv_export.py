@@ -1,4 +1,4 @@
-"""Cells of CSV files do nothing in a spreadsheet."""
+"""Cells of CSV files that a spreadsheet would calculate are exported as text."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Something that hangs costs one caller its patience, and the others nothing."""
+"""A hanging dependency delays one caller; the circuit breaker spares the others."""
 
 import threading
 

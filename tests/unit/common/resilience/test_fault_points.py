@@ -1,4 +1,4 @@
-"""Points at which a test holds a process: named by the code that passes them, and nothing without a test."""
+"""Fault points at which a test stops a process; inactive otherwise."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""Refusals: each has a code, a status and a sentence, and looks alike in REST."""
+"""Errors have a code, a status and a message, and one shape in REST."""
 
 import pytest
 from django.http import Http404

@@ -1,4 +1,4 @@
-"""Bodies of JSON, read strictly and at a bounded cost."""
+"""JSON bodies are parsed strictly and at bounded cost."""
 
 import io
 import time

@@ -1,4 +1,4 @@
-"""Words for amounts of time, and the tags that show states and amounts."""
+"""Display of durations, amounts and states."""
 
 import pytest
 from django.template import Context, Template

@@ -1,4 +1,4 @@
-"""Amounts of money in the words of people."""
+"""Amounts of money in the languages of users."""
 
 from decimal import Decimal
 from typing import Any

@@ -1,4 +1,4 @@
-"""Amounts of resources: what people write, what is counted, what they read."""
+"""Amounts of resources: parsing, arithmetic and display."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Sentences that rows keep, read in any language."""
+"""Stored messages are rendered in the language of their reader."""
 
 from types import SimpleNamespace
 

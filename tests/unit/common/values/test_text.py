@@ -1,4 +1,4 @@
-"""Text that people send, and text that quotes it."""
+"""Validation of text, and quoting of values in messages."""
 
 import unicodedata
 

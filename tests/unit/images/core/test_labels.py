@@ -1,4 +1,4 @@
-"""Labels are foreign text: what does not pass is left out and named, and nothing they hold raises."""
+"""Image labels are untrusted: invalid ones are left out and named, and none raises."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Names of images: what engines accept is read as engines read it, anything else is refused."""
+"""Image references are parsed as engines parse them; others are refused."""
 
 import string
 

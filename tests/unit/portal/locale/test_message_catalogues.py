@@ -1,4 +1,4 @@
-"""Every sentence that people read exists in every language, with the same placeholders."""
+"""Every message has a translation in every language, with the same placeholders."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What people read is marked for translation where it is written; a new sentence that is not fails here."""
+"""Text for users is marked for translation in templates, Python and scripts."""
 
 import ast
 import re

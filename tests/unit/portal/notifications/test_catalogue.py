@@ -1,4 +1,4 @@
-"""What people are told: each code has words that its arguments fill."""
+"""Every notification code has a text that its arguments fill."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""While the portal starts, somebody answers at its port."""
+"""A start-up page is served while the portal starts."""
 
 import http.client
 import json

@@ -1,4 +1,4 @@
-"""The clock of periodic tasks: every task at once, then by its period, whatever the time of day is said to be."""
+"""Periodic tasks are sent at start and then by their period, whatever the wall clock does."""
 
 from threading import Event, Thread
 

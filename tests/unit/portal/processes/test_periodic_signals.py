@@ -1,4 +1,4 @@
-"""The clock of periodic tasks ends when it is told to."""
+"""The process of periodic tasks stops on a signal."""
 
 import signal
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The summary of an operation in the API reference."""
+"""Summaries of operations in the API reference."""
 
 from portal.web.api_reference import first_sentence
 

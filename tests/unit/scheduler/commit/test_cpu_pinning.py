@@ -1,4 +1,4 @@
-"""Which cores a kernel gets."""
+"""Assignment of CPU cores to kernels."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Which devices go to whom, by examples."""
+"""Assignment of accelerators to sessions, by examples."""
 
 from collections.abc import Sequence
 from dataclasses import replace

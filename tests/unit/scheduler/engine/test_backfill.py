@@ -1,4 +1,4 @@
-"""Room that is kept for the first session that finds none: it never starts later for those that pass it."""
+"""Backfill: sessions that pass the first pending session never delay its start."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

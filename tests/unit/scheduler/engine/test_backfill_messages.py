@@ -1,4 +1,4 @@
-"""What is said of room that is kept for others: only what would help."""
+"""Messages about capacity reserved for other sessions name only what would help."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""A pass is not disturbed by Python's collector, and leaves it as it was."""
+"""A pass runs without garbage collection and restores its state."""
 
 import gc
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Rows that are made when they are read are as good as a tuple of them."""
+"""Lazily built rows behave like a tuple of rows."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Whoever leaves devices for others of a higher priority: what ends by itself until then is counted first."""
+"""Preemption for devices: releases that happen anyway are counted first."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Where room is gathered, once the time is over by which it was expected."""
+"""Accumulation of capacity after the expected release time has passed."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""The head: the first for whom room was kept, and whom the next plan tries before others (ADR 50)."""
+"""Pinned heads: the next plan tries sessions with a reservation first (ADR 50)."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Gangs that lie in a certain way, and sessions that are placed beside others."""
+"""Gangs with a layout, and sessions placed near others of their group."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""What one pass of the engine decides, case by case. The laws that hold for all cases: tests/property."""
+"""Decisions of one pass, by examples. The laws for all snapshots are in tests/property."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Sessions of a lower priority make room for higher ones: the least that suffices, and nobody twice."""
+"""Preemption of lower priorities: the fewest sessions that suffice, each once."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""What others leave for a session is for that session, whoever of its priority is ahead of it."""
+"""Capacity freed by preemption goes to the preempting session, also past earlier ones of its priority."""
 
 from collections.abc import Iterable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Who is tried first, by each policy of a group."""
+"""Queue order by each policy of a resource group."""
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Groups that are played minute by minute: whoever is first starts in time, whatever comes behind."""
+"""Groups simulated minute by minute: the first session starts in time, whatever comes behind."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""What a pass makes of limits on what sessions of a domain, project, person or token hold together."""
+"""Limits on the total resources of a domain, project, user or token in one pass."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Agents that are reserved: who may use them, who may before, and what the others are told."""
+"""Reserved agents: who may use them, who may before, and the messages for others."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""For whoever room is kept, its limits are as well: nobody who passes takes what it may hold."""
+"""Limits are reserved together with capacity, so that passing sessions do not use them up."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The sentences that people read while their session waits."""
+"""Messages that explain why a session waits."""
 
 from datetime import UTC, datetime
 from uuid import UUID

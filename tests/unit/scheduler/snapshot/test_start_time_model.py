@@ -1,4 +1,4 @@
-"""Estimates of when a session starts, where machines are reserved for others."""
+"""Estimates of starts beside reservations."""
 
 from collections.abc import Sequence
 from uuid import UUID

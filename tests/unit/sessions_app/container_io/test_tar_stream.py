@@ -1,4 +1,4 @@
-"""Archives are read in bounded memory, and nothing of a foreign head passes."""
+"""Archives are read in bounded memory, and unsafe headers are refused."""
 
 import io
 import tarfile

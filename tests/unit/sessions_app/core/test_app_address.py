@@ -1,4 +1,4 @@
-"""Names and secrets of app hosts."""
+"""Host names and grants of apps."""
 
 from urllib.parse import urljoin, urlsplit
 

@@ -1,4 +1,4 @@
-"""Which elements a person asks for."""
+"""Indices of an array specification."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Callbacks: which machines are called, what is told when, and with which signature."""
+"""Callbacks: allowed addresses, events and signatures."""
 
 import hashlib
 import hmac

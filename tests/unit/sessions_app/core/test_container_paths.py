@@ -1,4 +1,4 @@
-"""Paths in a container are taken as they are, or not at all."""
+"""Paths in a container are accepted unchanged or refused."""
 
 import pytest
 

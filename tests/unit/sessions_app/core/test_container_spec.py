@@ -1,4 +1,4 @@
-"""What an engine is told, asserted as data."""
+"""Container specifications of a session, as data."""
 
 from uuid import UUID
 

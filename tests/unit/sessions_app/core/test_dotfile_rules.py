@@ -1,4 +1,4 @@
-"""What a person may keep for the home directory of their sessions."""
+"""Rules of dotfiles."""
 
 from pathlib import PurePosixPath
 

@@ -1,4 +1,4 @@
-"""What a session begins with: the archive, run by a real shell, and what is read of its progress."""
+"""The set-up archive of a session, run by a real shell, and the progress that it reports."""
 
 import os
 import subprocess

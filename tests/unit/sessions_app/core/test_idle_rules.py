@@ -1,4 +1,4 @@
-"""When a limit ends a session, and that nothing ends without measurements, a warning and a grace."""
+"""Idle limits end nothing without measurements, a warning and a grace period."""
 
 from datetime import UTC, datetime, timedelta
 

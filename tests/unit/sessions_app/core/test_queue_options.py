@@ -1,4 +1,4 @@
-"""What a request says of its place in the queue, read or refused."""
+"""Queue options of a request: valid and refused values."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""What a request may say."""
+"""Fields of a session request."""
 
 import pytest
 

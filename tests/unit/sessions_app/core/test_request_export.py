@@ -1,4 +1,4 @@
-"""A request as text for shells and languages: whatever it holds, what is read back is the request."""
+"""A request exported for shells and languages reads back as the same request."""
 
 import ast
 import json

@@ -1,4 +1,4 @@
-"""What people write comes near a shell in two places, and is one argument of it in both."""
+"""User text near a shell is always one argument."""
 
 import shlex
 from uuid import UUID

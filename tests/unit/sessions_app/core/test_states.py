@@ -1,4 +1,4 @@
-"""The table of statuses is whole: every way ends, everything has a deadline and a sentence."""
+"""The table of statuses is complete: every path ends, and each has a deadline and a message."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What the gateway remembers and what it has open, while the database answers and while it does not."""
+"""The gateway's cached access and open connections, with and without a database."""
 
 import asyncio
 import uuid

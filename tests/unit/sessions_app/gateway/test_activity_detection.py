@@ -1,4 +1,4 @@
-"""What pages do by themselves is told from what people do."""
+"""Polling by pages is told from user actions."""
 
 import random
 

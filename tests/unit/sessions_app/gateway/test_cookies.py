@@ -1,4 +1,4 @@
-"""Which cookies pass between browsers and apps, by host and by port."""
+"""Cookies that pass between browsers and apps, by host and by port."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What programs may ask for over the websocket of exec."""
+"""Messages of the exec websocket."""
 
 from typing import Any
 

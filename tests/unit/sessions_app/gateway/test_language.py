@@ -1,4 +1,4 @@
-"""Pages at hosts of apps speak the reader's language, though no middleware of Django's sees the request."""
+"""Pages at app hosts use the reader's language, without Django's middleware."""
 
 import pytest
 from django.conf import settings

@@ -1,4 +1,4 @@
-"""Where a request to an app may come from."""
+"""Origins from which an app may be requested."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a sweep ends of the processes whose connection is gone, and what it leaves to others."""
+"""The process reaper ends processes whose connection is gone, and no others."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What devices of kernels do, and how much that is of what they hold."""
+"""Utilisation of kernels from that of their devices."""
 
 import pytest
 from hypothesis import given

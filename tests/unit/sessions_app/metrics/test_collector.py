@@ -1,4 +1,4 @@
-"""A round of measurements holds whatever the number of containers: time limits bound each answer, never their sum."""
+"""A round of measurements is bounded by the slowest answer, not by the sum of answers."""
 
 import asyncio
 import time

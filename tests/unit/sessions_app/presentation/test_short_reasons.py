@@ -1,4 +1,4 @@
-"""Why a session waits, in a few words."""
+"""Short texts for the reason of a pending session."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What passes between a browser and an app: pure rules."""
+"""Headers that pass between a browser and an app."""
 
 import pytest
 from hypothesis import given

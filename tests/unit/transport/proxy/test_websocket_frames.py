@@ -1,4 +1,4 @@
-"""Where frames of websockets begin and end, however their bytes are cut."""
+"""Frame boundaries of websockets, for any cut of the bytes."""
 
 import pytest
 from hypothesis import given

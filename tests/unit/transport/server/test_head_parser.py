@@ -1,4 +1,4 @@
-"""How heads of requests are read and heads of answers are written: pure rules."""
+"""Heads of requests and answers."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What a path inside a folder may look like, by example."""
+"""Paths inside a folder, by example."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a count of a directory tree takes for held, and where it admits that it saw not all."""
+"""Size of a directory tree, and incomplete measurements."""
 
 import os
 from contextlib import AbstractContextManager

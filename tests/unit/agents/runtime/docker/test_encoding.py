@@ -1,4 +1,4 @@
-"""What engines are told, as data, and how their answers are read."""
+"""Requests to Docker as data, and decoding of its answers."""
 
 import base64
 import io

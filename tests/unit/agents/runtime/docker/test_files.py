@@ -1,4 +1,4 @@
-"""Files of a container whose programs fail, say nonsense or fall silent: each has its own fault, and the process is closed."""
+"""Files of a container whose programs fail, answer nonsense or hang: each has its own error."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Where a reader of a log is, and what comes after."""
+"""Positions of a reader in a log."""
 
 from itertools import pairwise
 

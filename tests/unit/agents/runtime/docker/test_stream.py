@@ -1,4 +1,4 @@
-"""Connections that an engine turned from HTTP into bytes both ways: what either side says arrives, and every end is told."""
+"""Hijacked connections: bytes pass both ways, and every end is reported."""
 
 import asyncio
 import base64

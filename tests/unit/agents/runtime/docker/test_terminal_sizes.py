@@ -1,4 +1,4 @@
-"""The size of a terminal in a container: the engine is asked until it has taken it, and the newest one stays."""
+"""Terminal sizes are retried until the engine takes them, and the newest size wins."""
 
 import asyncio
 from collections.abc import Mapping
