@@ -48,9 +48,9 @@ _HAS_MACHINE = f"""
         ) AS agent
         WHERE state <> '{AgentState.RETIRED.value}' AND architecture = %(architecture)s::text
           AND %(model)s::text IN ('', device_model) AND NOT EXISTS (
-            SELECT FROM unnest(%(slots)s::text[], %(amounts)s::bigint[]) AS asked (name, amount) WHERE NOT EXISTS (
+            SELECT FROM unnest(%(slots)s::text[], %(amounts)s::bigint[]) AS wanted (name, amount) WHERE NOT EXISTS (
                 SELECT FROM {AgentSlot._meta.db_table} AS slot
-                WHERE slot.agent_id = agent.id AND slot.slot_name = asked.name AND slot.capacity >= asked.amount)))
+                WHERE slot.agent_id = agent.id AND slot.slot_name = wanted.name AND slot.capacity >= wanted.amount)))
 """
 
 
@@ -174,7 +174,7 @@ def agent_named(actor: Actor, name: str) -> Agent:
     return agent
 
 
-def grants_of(group: ResourceGroup) -> QuerySet[GroupGrant]:
+def group_grants(group: ResourceGroup) -> QuerySet[GroupGrant]:
     """Grants of the group with their grantees. One query."""
     return GroupGrant.objects.filter(group=group).select_related("domain", "project__domain", "user")
 

@@ -16,7 +16,7 @@ from accounts.selectors import require_superadmin
 from agents.api.serializers import GRANT_LEVELS
 from agents.models import Reservation, ResourceGroup
 from agents.reservations import service
-from agents.reservations.selectors import calendar, entry_of
+from agents.reservations.selectors import access_entry, calendar
 from agents.selectors import access_group
 from common.actors import Actor
 from common.errors import InvalidInput
@@ -157,4 +157,4 @@ class ReservationView(APIView):
 
 
 def _reservation_data(actor: Actor, group: ResourceGroup, reservation: Reservation) -> Any:
-    return ReservationOut(entry_of(actor, group, reservation.pk)).data
+    return ReservationOut(access_entry(actor, group, reservation.pk)).data

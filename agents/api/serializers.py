@@ -13,9 +13,9 @@ from accounts.core.utilization import LEAST_GRACE_S, LEAST_WINDOW_S, MOST_PERCEN
 from accounts.forms.limit_fields import MOST_COUNT
 from accounts.models import UTILIZATION_RULES
 from agents.core.group_limits import LONGEST_NAME, MOST_LIMITS, WEEK
-from agents.grantee import level_of, name_of
+from agents.grantee import grantee_level, grantee_name
 from agents.models import (
-    DEVICE_TOLD,
+    DEVICE_FIELDS,
     LEAST_HALF_LIFE_S,
     LEAST_SPAN_S,
     MOST_HALF_LIFE_S,
@@ -63,7 +63,7 @@ class AgentDeviceOut(serializers.ModelSerializer[AgentDevice]):
 
     class Meta:
         model = AgentDevice
-        fields = DEVICE_TOLD
+        fields = DEVICE_FIELDS
 
 
 class AgentOut(serializers.ModelSerializer[Agent]):
@@ -371,13 +371,13 @@ class GrantOut(serializers.ModelSerializer[GroupGrant]):
         fields = ("id", "level", "of", "name", "created_at")
 
     def get_level(self, grant: GroupGrant) -> str:
-        return level_of(grant.grantee)
+        return grantee_level(grant.grantee)
 
     def get_of(self, grant: GroupGrant) -> int:
         return grant.grantee.pk
 
     def get_name(self, grant: GroupGrant) -> str:
-        return name_of(grant.grantee)
+        return grantee_name(grant.grantee)
 
 
 class AgentMoveInput(InputSerializer):

@@ -27,7 +27,7 @@ from agents.selectors import (
     access_group,
     access_group_to_administer,
     agent_named,
-    grants_of,
+    group_grants,
     visible_agents,
     visible_resource_groups,
     with_agent_counts,
@@ -123,7 +123,7 @@ class GrantListView(ListAPIView[GroupGrant]):
     queryset = GroupGrant.objects.none()
 
     def get_queryset(self) -> QuerySet[GroupGrant]:
-        return grants_of(access_group_to_administer(actor_of(self.request), self.kwargs["group_id"]))
+        return group_grants(access_group_to_administer(actor_of(self.request), self.kwargs["group_id"]))
 
     @extend_schema(operation_id="grant_resource_group", request=GrantInput, responses={201: GrantOut})
     def post(self, request: Request, group_id: int) -> Response:

@@ -32,11 +32,11 @@ UNAVAILABLE = (AgentState.LOST, AgentState.DRAINING, AgentState.MAINTENANCE)
 
 _AGENT, _SLOT = Agent._meta.db_table, AgentSlot._meta.db_table
 # True if the devices are unknown, one has the requested share free, or enough are wholly free.
-_KNOWN = f"SELECT FROM {AgentDevice._meta.db_table} device WHERE device.agent_id = agent.id AND device.slot_name = asked.name"
+_KNOWN = f"SELECT FROM {AgentDevice._meta.db_table} device WHERE device.agent_id = agent.id AND device.slot_name = wanted.name"
 _HAS_DEVICES = f"""(
     NOT EXISTS ({_KNOWN})
-    OR asked.amount < 1000 AND EXISTS ({_KNOWN} AND device.is_present AND device.occupied <= 1000 - asked.amount)
-    OR asked.amount >= 1000 AND asked.amount <= 1000 * (
+    OR wanted.amount < 1000 AND EXISTS ({_KNOWN} AND device.is_present AND device.occupied <= 1000 - wanted.amount)
+    OR wanted.amount >= 1000 AND wanted.amount <= 1000 * (
         {_KNOWN.replace("SELECT", "SELECT count(*)")} AND device.is_present AND device.occupied = 0
     )
 )"""
@@ -76,12 +76,12 @@ _FITTING_GROUPS = f"""
             SELECT FROM {AgentImage._meta.db_table} image WHERE image.agent_id = agent.id AND image.reference = %(image)s
           ))
           AND NOT EXISTS ({_RESERVED}) AND NOT EXISTS (
-            SELECT FROM unnest(%(names)s::text[], %(amounts)s::bigint[]) AS asked (name, amount)
+            SELECT FROM unnest(%(names)s::text[], %(amounts)s::bigint[]) AS wanted (name, amount)
             WHERE NOT EXISTS (
                 SELECT FROM {_SLOT} slot
-                WHERE slot.agent_id = agent.id AND slot.slot_name = asked.name
-                  AND slot.capacity >= asked.amount AND slot.occupied <= slot.capacity + slot.surplus - asked.amount
-                  AND (asked.name IN (%(cpu)s, %(mem)s) OR {_HAS_DEVICES})
+                WHERE slot.agent_id = agent.id AND slot.slot_name = wanted.name
+                  AND slot.capacity >= wanted.amount AND slot.occupied <= slot.capacity + slot.surplus - wanted.amount
+                  AND (wanted.name IN (%(cpu)s, %(mem)s) OR {_HAS_DEVICES})
             )
         )
     )
@@ -148,7 +148,7 @@ def annotated_capacities(groups: Iterable[Any]) -> list[GroupCapacity]:
         by_group[row["agent__resource_group_id"]].append(row)
     largest_free = _largest_free()
 
-    def capacity_of(group: Any) -> GroupCapacity:
+    def usable_capacity(group: Any) -> GroupCapacity:
         total, physical, allocated = (
             ResourceSlots({row["slot_name"]: int(row[column]) for row in by_group[group.pk]})
             for column in ("total", "physical", "allocated")
@@ -160,7 +160,7 @@ def annotated_capacities(groups: Iterable[Any]) -> list[GroupCapacity]:
             largest_free_agent=agent, largest_free=ResourceSlots(free),
         )  # fmt: skip
 
-    return [capacity_of(group) for group in groups]
+    return [usable_capacity(group) for group in groups]
 
 
 @dataclass(frozen=True, slots=True)

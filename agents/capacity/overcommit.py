@@ -21,10 +21,10 @@ _UPDATE_SURPLUS = f"""
     WITH wanted AS MATERIALIZED (
         SELECT slot.id, slot.surplus, floor(slot.capacity * CASE slot.slot_name
             WHEN %(cpu)s THEN resources.cpu_overcommit ELSE resources.mem_overcommit END)::bigint - slot.capacity AS new_surplus
-        FROM unnest(%(agents)s::bigint[]) AS asked (id) CROSS JOIN LATERAL (
-            SELECT resource_group_id FROM {Agent._meta.db_table} WHERE id = asked.id OFFSET 0
+        FROM unnest(%(agents)s::bigint[]) AS requested (id) CROSS JOIN LATERAL (
+            SELECT resource_group_id FROM {Agent._meta.db_table} WHERE id = requested.id OFFSET 0
         ) AS agent CROSS JOIN LATERAL (
-            SELECT * FROM {_SLOT} WHERE agent_id = asked.id AND slot_name IN (%(cpu)s, %(mem)s) OFFSET 0
+            SELECT * FROM {_SLOT} WHERE agent_id = requested.id AND slot_name IN (%(cpu)s, %(mem)s) OFFSET 0
         ) AS slot JOIN {ResourceGroup._meta.db_table} AS resources ON resources.id = agent.resource_group_id
     )
     UPDATE {_SLOT} AS slot SET surplus = wanted.new_surplus FROM wanted

@@ -76,20 +76,22 @@ class GroupLimit:
         return self.hours is None or self.hours.until(now) is not None
 
 
-def limits_in(kept: Sequence[Mapping[str, Any]]) -> tuple[GroupLimit, ...]:
+def parse_limits(stored: Sequence[Mapping[str, Any]]) -> tuple[GroupLimit, ...]:
     """Parse limits that `checked` returned."""
-    return tuple([_limit(each) for each in kept])
+    return tuple([_limit(each) for each in stored])
 
 
-def _limit(kept: Mapping[str, Any]) -> GroupLimit:
+def _limit(stored: Mapping[str, Any]) -> GroupLimit:
     hours = None
-    if kept["days"]:
-        begins, ends = time.fromisoformat(kept["begins"]), time.fromisoformat(kept["ends"])
-        hours = Hours(tuple(kept["days"]), begins, ends, kept["time_zone"])
-    return GroupLimit(kept["name"], tuple(kept["session_types"]), kept["together"], kept["each"], hours)
+    if stored["days"]:
+        begins, ends = time.fromisoformat(stored["begins"]), time.fromisoformat(stored["ends"])
+        hours = Hours(tuple(stored["days"]), begins, ends, stored["time_zone"])
+    return GroupLimit(
+        stored["name"], tuple(stored["session_types"]), stored["together"], stored["each"], hours
+    )
 
 
-def checked(raw: object, known_types: Sequence[str]) -> list[dict[str, Any]]:
+def validate_limits(raw: object, known_types: Sequence[str]) -> list[dict[str, Any]]:
     """Validate limits and return them in canonical form: JSON with all keys.
     Raises ValueError with a message.
     """
@@ -97,14 +99,14 @@ def checked(raw: object, known_types: Sequence[str]) -> list[dict[str, Any]]:
         raise ValueError(_("Give a list of limits."))
     if len(raw) > MOST_LIMITS:
         raise ValueError(_("A resource group has at most {count} limits.").format(count=MOST_LIMITS))
-    limits = [_checked(each, known_types) for each in raw]
+    limits = [_validate(each, known_types) for each in raw]
     names = [each["name"] for each in limits]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ValueError(_("Two limits have the name “{name}”.").format(name=twice))
     return limits
 
 
-def _checked(raw: Mapping[str, Any], known_types: Sequence[str]) -> dict[str, Any]:
+def _validate(raw: Mapping[str, Any], known_types: Sequence[str]) -> dict[str, Any]:
     if unknown := sorted(raw.keys() - KEYS):
         raise ValueError(_("A limit has no “{key}”.").format(key=unknown[0]))
     limit: dict[str, Any] = {key: raw.get(key, "") for key in TEXTS}
@@ -112,13 +114,13 @@ def _checked(raw: Mapping[str, Any], known_types: Sequence[str]) -> dict[str, An
     name = limit["name"]
     if not check_text(name, max_length=LONGEST_NAME).strip():
         raise ValueError(_("Give each limit a name."))
-    fault = _fault_of_amounts(limit) or _fault_of_types(limit, known_types) or _fault_of_hours(limit)
+    fault = _amounts_fault(limit) or _types_fault(limit, known_types) or _hours_fault(limit)
     if fault:
         raise ValueError(_("“{name}”: {fault}").format(name=name, fault=fault))
-    return limit | _in_one_way(limit)
+    return limit | _canonical(limit)
 
 
-def _fault_of_amounts(limit: Mapping[str, Any]) -> str:
+def _amounts_fault(limit: Mapping[str, Any]) -> str:
     given = [limit[key] for key in AMOUNTS]
     if not all(isinstance(amounts, dict) for amounts in given) or not all(
         is_slot_name(name) and type(most) is int and 0 <= most <= MAX_AMOUNT
@@ -129,14 +131,14 @@ def _fault_of_amounts(limit: Mapping[str, Any]) -> str:
     return "" if any(given) else _("Give a limit for all sessions together, or a limit per person.")
 
 
-def _fault_of_types(limit: Mapping[str, Any], known_types: Sequence[str]) -> str:
+def _types_fault(limit: Mapping[str, Any], known_types: Sequence[str]) -> str:
     types = limit["session_types"]
     if isinstance(types, list) and all(each in known_types for each in types):
         return ""
     return _("Name types of sessions: {types}.").format(types=_(", ").join(known_types))
 
 
-def _fault_of_hours(limit: Mapping[str, Any]) -> str:
+def _hours_fault(limit: Mapping[str, Any]) -> str:
     days = limit["days"]
     if not isinstance(days, list) or not all(type(day) is int and day in WEEK for day in days):
         return _("Days are numbers from 1 (Monday) to 7 (Sunday).")
@@ -147,14 +149,14 @@ def _fault_of_hours(limit: Mapping[str, Any]) -> str:
         return _(
             "Name days, when it begins and ends on them, and a time zone; or none of these, and it holds always."
         )
-    if not all(_time_of(limit[key]) for key in ("begins", "ends")):
+    if not all(_parse_time(limit[key]) for key in ("begins", "ends")):
         return _("Write times as hours and minutes: 08:00.")
     if not isinstance(limit["time_zone"], str) or not is_zone(limit["time_zone"]):
         return _("There is no time zone of this name. Write one such as Europe/Berlin, or UTC.")
     return ""
 
 
-def _time_of(text: object) -> str:
+def _parse_time(text: object) -> str:
     """Return the time as "HH:MM", or "" if the text is not a time."""
     try:
         return f"{datetime.strptime(str(text), '%H:%M'):%H:%M}"  # noqa: DTZ007 - of a day in any zone
@@ -162,9 +164,9 @@ def _time_of(text: object) -> str:
         return ""
 
 
-def _in_one_way(limit: Mapping[str, Any]) -> dict[str, Any]:
+def _canonical(limit: Mapping[str, Any]) -> dict[str, Any]:
     """Return the limit in canonical form; all hours of all days become "always"."""
-    days, begins, ends = sorted(set(limit["days"])), _time_of(limit["begins"]), _time_of(limit["ends"])
+    days, begins, ends = sorted(set(limit["days"])), _parse_time(limit["begins"]), _parse_time(limit["ends"])
     is_always = not days or (len(days) == len(WEEK) and begins == ends)
     return {
         "name": limit["name"].strip(),

@@ -9,7 +9,9 @@ RESERVED_MIN_BYTES = 512 * 2**20
 RESERVED_MAX_BYTES = 4 * 2**30
 
 
-def capacity_of(cpu_milli: int, mem_bytes: int, devices: Mapping[str, int] | None = None) -> ResourceSlots:
+def usable_capacity(
+    cpu_milli: int, mem_bytes: int, devices: Mapping[str, int] | None = None
+) -> ResourceSlots:
     """Return the capacity for sessions: all devices, all cores (shared by weight), and the memory
     minus a reserve for the machine and its engine, because memory cannot be shared. The reserve is
     a twentieth, at least 512 MiB, at most 4 GiB and never more than half.

@@ -16,10 +16,10 @@ def discover_devices(
     """
     found: list[AcceleratorDevice] = []
     for vendor in vendors:
-        told = vendor.discover()
-        if told is None:
+        devices = vendor.discover()
+        if devices is None:
             return None
-        found += told
+        found += devices
     return tuple(found)
 
 

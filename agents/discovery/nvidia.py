@@ -11,7 +11,7 @@ import structlog
 from agents.discovery.base import AcceleratorDevice, AcceleratorDiscovery, DeviceUse
 
 log = structlog.get_logger(__name__)
-Thing = TypeVar("Thing")
+T = TypeVar("T")
 
 MILLI = 1000
 
@@ -20,14 +20,14 @@ class NvidiaDiscovery(AcceleratorDiscovery):
     vendor = "nvidia"
 
     def discover(self) -> tuple[AcceleratorDevice, ...] | None:
-        return _opened(_devices, "discovery.failed")
+        return _with_nvml(_devices, "discovery.failed")
 
     def measure(self) -> tuple[DeviceUse, ...]:
-        return _opened(_uses, "discovery.not_measured") or ()
+        return _with_nvml(_uses, "discovery.not_measured") or ()
 
 
-def _opened(look: Callable[[int], tuple[Thing, ...]], failure: str) -> tuple[Thing, ...] | None:
-    """Return `look(number of devices)` within one session of the library; () without a driver, None
+def _with_nvml(query: Callable[[int], tuple[T, ...]], failure: str) -> tuple[T, ...] | None:
+    """Return `query(number of devices)` within one session of the library; () without a driver, None
     if it fails.
     """
     try:
@@ -38,31 +38,33 @@ def _opened(look: Callable[[int], tuple[Thing, ...]], failure: str) -> tuple[Thi
         log.warning(failure, vendor=NvidiaDiscovery.vendor, error=str(error))
         return None
     try:
-        return look(pynvml.nvmlDeviceGetCount())
+        return query(pynvml.nvmlDeviceGetCount())
     except pynvml.NVMLError as error:
         log.warning(failure, vendor=NvidiaDiscovery.vendor, error=str(error))
         return None
     finally:
-        _told(pynvml.nvmlShutdown)
+        _optional(pynvml.nvmlShutdown)
 
 
 def _devices(count: int) -> tuple[AcceleratorDevice, ...]:
-    told = [(index, _asked(_device, index)) for index in range(count)]
-    there = [(index, device) for index, device in told if device is not None]
-    handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index, _ in there]
+    answers = [(index, _query_device(_device, index)) for index in range(count)]
+    present = [(index, device) for index, device in answers if device is not None]
+    handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index, _ in present]
     # A link group is named by the index of its first device.
-    groups = [None if first is None else there[first][0] for first in _link_groups(handles)]
-    return tuple(replace(device, link_group=group) for (_, device), group in zip(there, groups, strict=True))
+    groups = [None if first is None else present[first][0] for first in _link_groups(handles)]
+    return tuple(
+        replace(device, link_group=group) for (_, device), group in zip(present, groups, strict=True)
+    )
 
 
 def _uses(count: int) -> tuple[DeviceUse, ...]:
-    return tuple(use for index in range(count) if (use := _asked(_use, index)) is not None)
+    return tuple(use for index in range(count) if (use := _query_device(_use, index)) is not None)
 
 
-def _asked(question: Callable[[int], Thing], index: int) -> Thing | None:
+def _query_device(query: Callable[[int], T], index: int) -> T | None:
     """Return the answer, or None for a device that does not answer, e.g. one that fell off its bus."""
     try:
-        return question(index)
+        return query(index)
     except pynvml.NVMLError as error:
         log.warning("discovery.device_silent", vendor=NvidiaDiscovery.vendor, index=index, error=str(error))
         return None
@@ -87,32 +89,32 @@ def _use(index: int) -> DeviceUse | None:
     handle = pynvml.nvmlDeviceGetHandleByIndex(index)
     device_id = _text(pynvml.nvmlDeviceGetUUID(handle))
     # Devices split into instances report no utilisation, and passive ones may report no power.
-    rates = _told(pynvml.nvmlDeviceGetUtilizationRates, handle)
-    memory = _told(pynvml.nvmlDeviceGetMemoryInfo, handle)
+    rates = _optional(pynvml.nvmlDeviceGetUtilizationRates, handle)
+    memory = _optional(pynvml.nvmlDeviceGetMemoryInfo, handle)
     if rates is None and memory is None:
         return None
-    milliwatts = _told(pynvml.nvmlDeviceGetPowerUsage, handle)
+    milliwatts = _optional(pynvml.nvmlDeviceGetPowerUsage, handle)
     return DeviceUse(
         device_id=device_id,
         percent=None if rates is None else int(rates.gpu),
         mem_bytes=None if memory is None else int(memory.used),
         mem_total_bytes=None if memory is None else int(memory.total),
         watts=None if milliwatts is None else milliwatts / MILLI,
-        celsius=_told(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
+        celsius=_optional(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
     )
 
 
-def _told(question: Callable[..., Any], *arguments: Any) -> Any:
+def _optional(query: Callable[..., Any], *arguments: Any) -> Any:
     """Return the library's answer, or None if it has none."""
     try:
-        return question(*arguments)
+        return query(*arguments)
     except pynvml.NVMLError:
         return None
 
 
 def _numa_node(handle: Any) -> int | None:
     # Older drivers, and machines with one node, do not report it.
-    node = _told(pynvml.nvmlDeviceGetNumaNodeId, handle)
+    node = _optional(pynvml.nvmlDeviceGetNumaNodeId, handle)
     return None if node is None else int(node)
 
 

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from accounts.selectors import require_superadmin
 from agents.capacity.overcommit import apply_overcommit
 from agents.core.states import AgentState
-from agents.core.usable_capacity import capacity_of
+from agents.core.usable_capacity import usable_capacity
 from agents.events import CapacityChanged
 from agents.locks import lock_group
 from agents.machines import lifecycle
@@ -235,7 +235,7 @@ def apply_observation(agent: Agent, seen: Observation) -> None:
 
 
 def _capacity_seen(seen: Observation) -> ResourceSlots:
-    return capacity_of(seen.info.cpu_milli, seen.info.mem_bytes, seen.info.devices)
+    return usable_capacity(seen.info.cpu_milli, seen.info.mem_bytes, seen.info.devices)
 
 
 def _images_seen(seen: Observation) -> dict[str, ImageInfo]:

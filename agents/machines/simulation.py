@@ -9,7 +9,7 @@ from django.db import transaction
 from accounts.selectors import require_superadmin
 from agents.capacity.overcommit import apply_overcommit
 from agents.core.states import AgentState
-from agents.core.usable_capacity import capacity_of
+from agents.core.usable_capacity import usable_capacity
 from agents.machines import lifecycle
 from agents.machines.accelerators import simulate_devices
 from agents.machines.observation import Observation
@@ -46,7 +46,7 @@ def add_simulated_agents(
     taken = set(known)
     names = list(_free_names(group.name, taken, count))
     made = Agent.objects.bulk_create((_agent(name, group, shape) for name in names), batch_size=AT_ONCE)
-    capacity = capacity_of(shape.cores * MILLI, shape.mem_gib * 2**30, {"gpu": shape.gpus * MILLI})
+    capacity = usable_capacity(shape.cores * MILLI, shape.mem_gib * 2**30, {"gpu": shape.gpus * MILLI})
     AgentSlot.objects.bulk_create(
         (
             AgentSlot(agent=agent, slot_name=name, capacity=amount)

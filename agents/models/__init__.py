@@ -1,7 +1,7 @@
 """All tables of this app."""
 
 from agents.models.accelerator import MODEL_LENGTH, AgentDevice
-from agents.models.agent import DEVICE_TOLD, Agent, AgentImage, AgentQuerySet, AgentSlot
+from agents.models.agent import DEVICE_FIELDS, Agent, AgentImage, AgentQuerySet, AgentSlot
 from agents.models.reservation import Reservation, ReservedAgent
 from agents.models.resource_group import (
     LEAST_HALF_LIFE_S,
@@ -18,7 +18,7 @@ from agents.models.resource_group import (
 )
 
 __all__ = [
-    "DEVICE_TOLD",
+    "DEVICE_FIELDS",
     "LEAST_HALF_LIFE_S",
     "LEAST_SPAN_S",
     "MODEL_LENGTH",

@@ -17,7 +17,7 @@ from agents.runtime.port import TlsMaterial
 from common import clock
 from common.values.resources import ResourceSlots
 
-DEVICE_TOLD = (  # accelerator fields shown on pages and in REST
+DEVICE_FIELDS = (  # accelerator fields shown on pages and in REST
     "slot_name", "device_id", "index", "model", "mem_bytes", "numa_node", "link_group", "is_present", "occupied"
 )  # fmt: skip
 
@@ -33,9 +33,9 @@ class AgentQuerySet(models.QuerySet["Agent"]):
     def with_parts(self) -> Self:
         """Load group, slots, images and, as `device_list` of dicts, accelerators; 3 queries."""
         rows = AgentDevice.objects.filter(agent=OuterRef("pk")).order_by("slot_name", "index")
-        told = JSONObject(**dict(zip(DEVICE_TOLD, DEVICE_TOLD, strict=True)))
+        fields = JSONObject(**dict(zip(DEVICE_FIELDS, DEVICE_FIELDS, strict=True)))
         joined = self.select_related("resource_group").prefetch_related("slots", "images")
-        return joined.annotate(device_list=ArraySubquery(rows.values(told=told)))
+        return joined.annotate(device_list=ArraySubquery(rows.values(device=fields)))
 
 
 class Agent(models.Model):

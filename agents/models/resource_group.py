@@ -20,7 +20,7 @@ from accounts.core.utilization import (
     UtilizationRule,
 )
 from accounts.models import UTILIZATION_RULES, Domain, Project, User, name_validator
-from agents.core.group_limits import checked
+from agents.core.group_limits import validate_limits
 from common import clock
 from common.values.resources import MAX_AMOUNT, is_slot_name
 
@@ -310,7 +310,7 @@ class ResourceGroup(models.Model):
         ):
             raise ValidationError({"max_session_slots": _("Give an amount for each slot.")})
         try:
-            self.limits = checked(self.limits, SessionType.values)
+            self.limits = validate_limits(self.limits, SessionType.values)
         except ValueError as fault:
             raise ValidationError({"limits": str(fault)}) from fault
 

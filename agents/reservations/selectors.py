@@ -13,14 +13,14 @@ from django.db.models.functions import JSONObject
 from django.utils.translation import gettext as _
 
 from accounts.selectors import own_project_ids, sees_everything
-from agents.grantee import level_of, name_of
+from agents.grantee import grantee_level, grantee_name
 from agents.models import Reservation, ReservedAgent, ResourceGroup, ResourceGroupQuerySet
 from common import clock
 from common.actors import Actor
 from common.errors import NotFound
 
 
-def with_reserved(groups: ResourceGroupQuerySet, now: datetime) -> ResourceGroupQuerySet:
+def with_reserved_agents(groups: ResourceGroupQuerySet, now: datetime) -> ResourceGroupQuerySet:
     """Annotate each group with `reserved`, by start: {"agent", "reservation", "starts_at",
     "ends_at", "domain", "project", "user"} for each agent reserved at `now` and for the next
     reservation of each agent. No query of its own.
@@ -39,7 +39,7 @@ def with_reserved(groups: ResourceGroupQuerySet, now: datetime) -> ResourceGroup
     return groups.annotate(reserved=ArraySubquery(machines.values(json=reserved)))
 
 
-def reservations_of(group: ResourceGroup) -> QuerySet[Reservation]:
+def current_reservations(group: ResourceGroup) -> QuerySet[Reservation]:
     """Reservations of the group that have not ended, by start, with their agents and grantees. 2
     queries.
     """
@@ -53,13 +53,13 @@ def _with_parts(reservations: QuerySet[Reservation]) -> QuerySet[Reservation]:
 
 def access_reservation(group: ResourceGroup, reservation_id: int) -> Reservation:
     """Return a reservation of the group that has not ended. Raises NotFound."""
-    reservation = reservations_of(group).filter(pk=reservation_id).first()
+    reservation = current_reservations(group).filter(pk=reservation_id).first()
     if reservation is None:
         raise NotFound(_("“{name}” has no such reservation.").format(name=group.name))
     return reservation
 
 
-def concerned(actor: Actor, reservations: Iterable[Reservation]) -> set[int]:
+def detailed_ids(actor: Actor, reservations: Iterable[Reservation]) -> set[int]:
     """Return the ids of reservations whose grantee and reason the actor may see: those for the
     actor, the actor's projects or domain; all for superadmins and monitors.
     """
@@ -121,10 +121,10 @@ def calendar(actor: Actor, group: ResourceGroup) -> list[Entry]:
     """Return the reservations of a group that have not ended, as the actor may see them, by start.
     At most 3 queries.
     """
-    return _entries(actor, reservations_of(group))
+    return _entries(actor, current_reservations(group))
 
 
-def calendar_with(
+def calendar_entries(
     actor: Actor, group: ResourceGroup, begins_at: datetime, ends_at: datetime
 ) -> tuple[list[Entry], list[Entry]]:
     """Return two lists by start: the reservations that have not ended, as `calendar` does, and
@@ -138,7 +138,7 @@ def calendar_with(
     return [each for each in entries if each.ends_at > now], shown
 
 
-def entry_of(actor: Actor, group: ResourceGroup, reservation_id: int) -> Entry:
+def access_entry(actor: Actor, group: ResourceGroup, reservation_id: int) -> Entry:
     """Return one reservation of the group as the actor may see it. Raises NotFound."""
     (entry,) = _entries(actor, [access_reservation(group, reservation_id)])
     return entry
@@ -146,7 +146,7 @@ def entry_of(actor: Actor, group: ResourceGroup, reservation_id: int) -> Entry:
 
 def _entries(actor: Actor, reservations: Iterable[Reservation]) -> list[Entry]:
     now, found = clock.now(), list(reservations)
-    known = concerned(actor, found)
+    known = detailed_ids(actor, found)
     return [
         Entry(
             id=each.pk,
@@ -154,8 +154,8 @@ def _entries(actor: Actor, reservations: Iterable[Reservation]) -> list[Entry]:
             reason=each.reason if each.pk in known else "",
             starts_at=each.starts_at,
             ends_at=each.ends_at,
-            level=level_of(grantee) if (grantee := each.grantee) and each.pk in known else "",
-            grantee=name_of(grantee) if grantee and each.pk in known else "",
+            level=grantee_level(grantee) if (grantee := each.grantee) and each.pk in known else "",
+            grantee=grantee_name(grantee) if grantee and each.pk in known else "",
             agents=sorted(machine.agent.name for machine in each.machines.all()),
             is_open=each.starts_at <= now,
             is_known=each.pk in known,

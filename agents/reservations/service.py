@@ -8,7 +8,7 @@ from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
 from agents.events import CapacityChanged
-from agents.grantee import Grantee, level_of, name_of
+from agents.grantee import Grantee, grantee_level, grantee_name
 from agents.locks import lock_group_to_change
 from agents.models import Agent, Reservation, ReservedAgent, ResourceGroup
 from agents.ports import plan_discarder
@@ -53,7 +53,7 @@ def reserve_agents(  # noqa: PLR0913 -- all by name
     machines = _machines(group, agents)
     _check_not_reserved(machines, start, ends_at)
 
-    whom = {} if grantee is None else {level_of(grantee): grantee}
+    whom = {} if grantee is None else {grantee_level(grantee): grantee}
     reservation = Reservation.objects.create(
         group=group, name=name, reason=reason, starts_at=start, ends_at=ends_at, **whom
     )
@@ -135,7 +135,7 @@ def _audit_values(reservation: Reservation, machines: Collection[Agent]) -> dict
 
 def _grantee_values(reservation: Reservation) -> dict[str, str]:
     grantee = reservation.grantee
-    return {} if grantee is None else {level_of(grantee): name_of(grantee)}
+    return {} if grantee is None else {grantee_level(grantee): grantee_name(grantee)}
 
 
 def _save_machines(reservation: Reservation, machines: Collection[Agent]) -> None:

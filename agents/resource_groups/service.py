@@ -14,13 +14,13 @@ from accounts.core.utilization import MIN_UTILIZATION_COLUMNS, has_min_utilizati
 from accounts.selectors import require_superadmin
 from agents.capacity.overcommit import apply_overcommit
 from agents.events import CapacityChanged
-from agents.grantee import Grantee, level_of, name_of
+from agents.grantee import Grantee, grantee_level, grantee_name
 from agents.locks import lock_group_to_change
 from agents.models import Agent, GroupGrant, ResourceGroup
 from agents.ports import excluded_sessions, plan_discarder, session_counts
-from agents.reservations.selectors import current_reservation, reservations_of
+from agents.reservations.selectors import current_reservation, current_reservations
 from agents.reservations.service import delete_reservation
-from agents.selectors import access_agent, access_group, grants_of
+from agents.selectors import access_agent, access_group, group_grants
 from common import clock
 from common.actors import Actor
 from common.audit import audit_log
@@ -117,7 +117,7 @@ def delete_resource_group(*, actor: Actor, group_id: int) -> None:
     group.deleted_at, group.is_default, group.is_active = clock.now(), False, False
     group.save(update_fields=["deleted_at", "is_default", "is_active"])
     group.grants.all().delete()
-    for reservation in reservations_of(group):  # those of retired agents could not be cancelled later
+    for reservation in current_reservations(group):  # those of retired agents could not be cancelled later
         delete_reservation(actor, group, reservation)
     audit_log.record(actor=actor, action="agents.delete_resource_group", target=group)
 
@@ -128,7 +128,7 @@ def grant_resource_group(*, actor: Actor, group_id: int, grantee: Grantee) -> Gr
     Raises NotFound, PermissionDenied.
     """
     group = lock_group_to_change(actor, group_id)
-    whom: dict[str, Any] = {level_of(grantee): grantee}
+    whom: dict[str, Any] = {grantee_level(grantee): grantee}
     grant, is_new = GroupGrant.objects.get_or_create(group=group, **whom)
     if is_new:
         audit_log.record(
@@ -143,7 +143,7 @@ def revoke_resource_group(*, actor: Actor, group_id: int, grant_id: int) -> None
     Raises NotFound, PermissionDenied.
     """
     group = lock_group_to_change(actor, group_id)
-    grant = grants_of(group).filter(pk=grant_id).first()
+    grant = group_grants(group).filter(pk=grant_id).first()
     if grant is None:
         raise NotFound(_("“{name}” has no such grant.").format(name=group.name))
 
@@ -166,7 +166,7 @@ def move_agent(*, actor: Actor, agent_id: int, group_id: int) -> Agent:
 
 
 @transaction.atomic
-def put_limit(
+def save_limit(
     *, actor: Actor, group_id: int, limit: Mapping[str, Any], instead_of: str = ""
 ) -> ResourceGroup:
     """Add a limit to the group, or replace the limit named `instead_of`. Keys as in
@@ -194,7 +194,7 @@ def remove_limit(*, actor: Actor, group_id: int, name: str) -> ResourceGroup:
     return update_resource_group(actor=actor, group_id=group_id, changes={"limits": limits})
 
 
-def limit_named(group: ResourceGroup, name: str) -> dict[str, Any]:
+def access_limit(group: ResourceGroup, name: str) -> dict[str, Any]:
     """Return the stored limit of this name. Raises NotFound."""
     limit: dict[str, Any] = group.limits[_limit_index(group, name)]
     return limit
@@ -240,7 +240,7 @@ def put_into_group(actor: Actor, agent: Agent, group: ResourceGroup) -> Agent:
 
 def _audit_values(grantee: Grantee) -> dict[str, str]:
     """Return the grantee for the audit log."""
-    return {level_of(grantee): name_of(grantee)}
+    return {grantee_level(grantee): grantee_name(grantee)}
 
 
 def _lock_with_default(actor: Actor, group_id: int) -> ResourceGroup:

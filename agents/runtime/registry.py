@@ -47,14 +47,14 @@ def adopt_runtime(address: str, runtime: ContainerRuntime) -> None:
 
 def async_runtime_for(address: str, tls: TlsMaterial | None = None) -> AsyncRuntime:
     """Return the async runtime for an agent's address in the running event loop."""
-    of_loop = _async_runtimes.setdefault(asyncio.get_running_loop(), {})
-    if (address, tls) not in of_loop:
+    runtimes = _async_runtimes.setdefault(asyncio.get_running_loop(), {})
+    if (address, tls) not in runtimes:
         runtime = runtime_for(address, tls)
         if isinstance(runtime, SimulatedRuntime):
-            of_loop[address, tls] = SimulatedAsyncRuntime(runtime)
+            runtimes[address, tls] = SimulatedAsyncRuntime(runtime)
         else:
-            of_loop[address, tls] = DockerAsyncRuntime(address, tls)
-    return of_loop[address, tls]
+            runtimes[address, tls] = DockerAsyncRuntime(address, tls)
+    return runtimes[address, tls]
 
 
 async def close_async_runtimes() -> None:
@@ -67,16 +67,16 @@ def _make(address: str, tls: TlsMaterial | None) -> ContainerRuntime:
     if not address.startswith(SIMULATED):
         return DockerRuntime(address, tls)
     parts = urlsplit(address)
-    told = {name: values[0] for name, values in parse_qs(parts.query).items()}
+    options = {name: values[0] for name, values in parse_qs(parts.query).items()}
     is_shared = SHARED in parts.query
     return SimulatedRuntime(
         name=parts.netloc,
-        cpu_milli=int(told.get("cpu", 8)) * MILLI,
-        mem_bytes=int(told.get("mem_gib", 16)) * 2**30,
-        delay_s=float(told.get("delay_ms", 0)) / 1000,
+        cpu_milli=int(options.get("cpu", 8)) * MILLI,
+        mem_bytes=int(options.get("mem_gib", 16)) * 2**30,
+        delay_s=float(options.get("delay_ms", 0)) / 1000,
         images=parse_qs(parts.query).get("image", []),
         has_any_image=is_shared,
-        devices={"gpu": int(told["gpu"]) * MILLI} if "gpu" in told else {},
-        behaviour=Behaviour(*(float(told.get(name, 0)) for name in ("start_s", "run_s", "fail", "lose"))),
+        devices={"gpu": int(options["gpu"]) * MILLI} if "gpu" in options else {},
+        behaviour=Behaviour(*(float(options.get(name, 0)) for name in ("start_s", "run_s", "fail", "lose"))),
         state=shared_state(f"{settings.BERTH_INSTALLATION}:{parts.netloc}") if is_shared else None,
     )

@@ -23,15 +23,15 @@ class ContainerUsage:
     disk_written_bytes: int | None = None
 
 
-def usage_of_stats(told: Mapping[str, Any]) -> ContainerUsage:
+def parse_usage(stats: Mapping[str, Any]) -> ContainerUsage:
     """Parse Docker's answer for a running container."""
-    memory = told.get("memory_stats") or {}
-    received, sent = _traffic((told.get("networks") or {}).values())
-    read, written = _disk((told.get("blkio_stats") or {}).get("io_service_bytes_recursive"))
+    memory = stats.get("memory_stats") or {}
+    received, sent = _traffic((stats.get("networks") or {}).values())
+    read, written = _disk((stats.get("blkio_stats") or {}).get("io_service_bytes_recursive"))
     return ContainerUsage(
-        at=datetime.fromisoformat(told["read"]),
-        cpu_ns=((told.get("cpu_stats") or {}).get("cpu_usage") or {}).get("total_usage"),
-        mem_bytes=_held(memory),
+        at=datetime.fromisoformat(stats["read"]),
+        cpu_ns=((stats.get("cpu_stats") or {}).get("cpu_usage") or {}).get("total_usage"),
+        mem_bytes=_memory_usage(memory),
         net_received_bytes=received,
         net_sent_bytes=sent,
         disk_read_bytes=read,
@@ -39,7 +39,7 @@ def usage_of_stats(told: Mapping[str, Any]) -> ContainerUsage:
     )
 
 
-def _held(memory: Mapping[str, Any]) -> int | None:
+def _memory_usage(memory: Mapping[str, Any]) -> int | None:
     """Return the memory usage without inactive file cache, as `docker stats` does."""
     usage, stats = memory.get("usage"), memory.get("stats") or {}
     if usage is None:

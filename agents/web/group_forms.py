@@ -29,7 +29,7 @@ from agents.resource_groups.service import OVERCOMMIT_FACTORS
 from common.values.resources import CPU, MEM
 
 LONGEST_NAME = 64  # of an agent
-TYPED = {"autocomplete": "off", "spellcheck": "false"}
+NO_AUTOFILL = {"autocomplete": "off", "spellcheck": "false"}
 _SAME = (
     "name", "description", "is_default", "is_public", "scheduler", "strategy", "ageing_s",
     "preemptible_priority",
@@ -137,7 +137,9 @@ class GroupEndsForm(forms.Form):
 
 
 class GroupForm(GroupEndsForm):
-    name = forms.CharField(max_length=64, label=gettext_lazy("Name"), widget=forms.TextInput(attrs=TYPED))
+    name = forms.CharField(
+        max_length=64, label=gettext_lazy("Name"), widget=forms.TextInput(attrs=NO_AUTOFILL)
+    )
     description = forms.CharField(
         max_length=500,
         required=False,
@@ -262,7 +264,7 @@ class GroupForm(GroupEndsForm):
         }
 
 
-def typed_group(group: ResourceGroup) -> dict[str, Any]:
+def group_form_values(group: ResourceGroup) -> dict[str, Any]:
     """Return the initial values for a group."""
     amounts = dict(group.max_session_slots)
     return {
@@ -300,7 +302,7 @@ class GrantForm(forms.Form):
     grantee = forms.CharField(
         max_length=254,
         label=gettext_lazy("Name or e-mail"),
-        widget=forms.TextInput(attrs=TYPED),
+        widget=forms.TextInput(attrs=NO_AUTOFILL),
         help_text=gettext_lazy("Write domain/project if several domains have a project of that name."),
     )
 
@@ -309,5 +311,5 @@ class MoveForm(forms.Form):
     agent = forms.CharField(
         max_length=LONGEST_NAME,
         label=gettext_lazy("Machine of another group"),
-        widget=forms.TextInput(attrs={**TYPED, "list": "machines-elsewhere"}),
+        widget=forms.TextInput(attrs={**NO_AUTOFILL, "list": "machines-elsewhere"}),
     )

@@ -30,8 +30,8 @@ from agents.capacity.free_capacity import (
 from agents.models import ResourceGroup, Scheduler, Strategy
 from agents.ports import excluded_sessions, session_counts
 from agents.resource_groups import service
-from agents.selectors import access_group, agent_named, grants_of, visible_agents, visible_resource_groups
-from agents.web.group_forms import LONGEST_NAME, GrantForm, GroupForm, MoveForm, field_of, typed_group
+from agents.selectors import access_group, agent_named, group_grants, visible_agents, visible_resource_groups
+from agents.web.group_forms import LONGEST_NAME, GrantForm, GroupForm, MoveForm, field_of, group_form_values
 from common.actors import Actor
 from common.errors import BerthError, InvalidInput, NotFound
 from common.pages.tables import Column, Filter, Listing, Table, define_table
@@ -90,7 +90,7 @@ def group_list(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @submit_once(otherwise="resource-groups")
 def new_group(request: HttpRequest) -> HttpResponse:
-    actor = superadmin(request)
+    actor = superadmin_or_404(request)
     if request.method != "POST":
         return render(request, "agents/new_group.html", {"form": GroupForm()})
     form = GroupForm(request.POST)
@@ -116,13 +116,13 @@ def group_page(request: HttpRequest, group_id: int) -> HttpResponse:
     """Show or change a group. `?agent=` returns the fragment with agents of other groups by part of
     a name.
     """
-    actor = require_global_overseer(request) if request.method != "POST" else superadmin(request)
+    actor = require_global_overseer(request) if request.method != "POST" else superadmin_or_404(request)
     group = access_group(actor, group_id)
     if request.method != "POST":
         if request.htmx:  # type: ignore[attr-defined]
-            names = _elsewhere(actor, group, request.GET.get("agent", ""))
+            names = _agents_of_other_groups(actor, group, request.GET.get("agent", ""))
             return render(request, "agents/_elsewhere.html", {"elsewhere": names})
-        return _page(request, actor, group, GroupForm(initial=typed_group(group)))
+        return _page(request, actor, group, GroupForm(initial=group_form_values(group)))
     form = GroupForm(request.POST)
     if form.is_valid():
         excluded = (
@@ -149,7 +149,7 @@ def group_page(request: HttpRequest, group_id: int) -> HttpResponse:
 @require_POST
 def change_state(request: HttpRequest, group_id: int) -> HttpResponse:
     """Pause or resume the group, with an undo link."""
-    actor = superadmin(request)
+    actor = superadmin_or_404(request)
     to = request.POST.get("to", "")
     if to not in STATES:
         raise InvalidInput(
@@ -172,7 +172,7 @@ def change_state(request: HttpRequest, group_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def delete_group(request: HttpRequest, group_id: int) -> HttpResponse:
-    actor = superadmin(request)
+    actor = superadmin_or_404(request)
     group = access_group(actor, group_id)
     try:
         if request.POST.get("confirm", "") != group.name:
@@ -188,26 +188,30 @@ def delete_group(request: HttpRequest, group_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def grant(request: HttpRequest, group_id: int) -> HttpResponse:
-    actor = superadmin(request)
+    actor = superadmin_or_404(request)
     group = access_group(actor, group_id)
     form = GrantForm(request.POST)
     if form.is_valid():
         try:
-            grantee = grantee_named(actor, Level(form.cleaned_data["level"]), form.cleaned_data["grantee"])
+            grantee = find_grantee(actor, Level(form.cleaned_data["level"]), form.cleaned_data["grantee"])
             service.grant_resource_group(actor=actor, group_id=group_id, grantee=grantee)
         except BerthError as refusal:
             form.add_error("grantee", refusal.message)
         else:
             sentence = _("{who} may use “{name}” now.")
-            messages.success(request, sentence.format(who=agents_grantee.name_of(grantee), name=group.name))
+            messages.success(
+                request, sentence.format(who=agents_grantee.grantee_name(grantee), name=group.name)
+            )
             return redirect(f"{reverse('resource-group', args=[group_id])}#grants")
-    return _page(request, actor, group, GroupForm(initial=typed_group(group)), grant_form=form, status=422)
+    return _page(
+        request, actor, group, GroupForm(initial=group_form_values(group)), grant_form=form, status=422
+    )
 
 
 @login_required
 @require_POST
 def revoke(request: HttpRequest, group_id: int, grant_id: int) -> HttpResponse:
-    service.revoke_resource_group(actor=superadmin(request), group_id=group_id, grant_id=grant_id)
+    service.revoke_resource_group(actor=superadmin_or_404(request), group_id=group_id, grant_id=grant_id)
     messages.success(
         request,
         _("The grant is revoked. What runs goes on; what waits by it is held, and cancelled after a day."),
@@ -219,7 +223,7 @@ def revoke(request: HttpRequest, group_id: int, grant_id: int) -> HttpResponse:
 @require_POST
 def move_agent(request: HttpRequest, group_id: int) -> HttpResponse:
     """Move an agent of another group into this one."""
-    actor = superadmin(request)
+    actor = superadmin_or_404(request)
     group = access_group(actor, group_id)
     form = MoveForm(request.POST)
     try:
@@ -235,7 +239,7 @@ def move_agent(request: HttpRequest, group_id: int) -> HttpResponse:
     return redirect(f"{reverse('resource-group', args=[group_id])}#agents")
 
 
-def grantee_named(actor: Actor, level: Level, text: str) -> Domain | Project | User:
+def find_grantee(actor: Actor, level: Level, text: str) -> Domain | Project | User:
     """Return the grantee of that name. Raises NotFound; Conflict if several domains have a project
     of that name.
     """
@@ -249,7 +253,7 @@ def grantee_named(actor: Actor, level: Level, text: str) -> Domain | Project | U
     return find_owner(actor, text)
 
 
-def superadmin(request: HttpRequest) -> Actor:
+def superadmin_or_404(request: HttpRequest) -> Actor:
     """Return the actor if superadmin. Raises NotFound for others, also for monitors, who may only
     look.
     """
@@ -316,12 +320,12 @@ def _page(
         context |= {
             "grant_form": grant_form or GrantForm(),
             "move_form": MoveForm(),
-            "elsewhere": _elsewhere(actor, group, ""),
+            "elsewhere": _agents_of_other_groups(actor, group, ""),
         }
     return render(request, "agents/group.html", context, status=status)
 
 
-def _elsewhere(actor: Actor, group: ResourceGroup, typed: str) -> list[str]:
+def _agents_of_other_groups(actor: Actor, group: ResourceGroup, typed: str) -> list[str]:
     """Return names of the first agents of other groups that contain the text."""
     try:
         text = check_text(typed, max_length=LONGEST_NAME).strip()
@@ -332,13 +336,13 @@ def _elsewhere(actor: Actor, group: ResourceGroup, typed: str) -> list[str]:
 
 
 def _grants_of(group: ResourceGroup) -> list[dict[str, Any]]:
-    grants = list(grants_of(group))
+    grants = list(group_grants(group))
     dependent = excluded_sessions.get().count_excluded_by_grant(group, grants)
     return [
         {
             "grant": each,
             "title": _title_of(each.grantee),
-            "name": agents_grantee.name_of(each.grantee),
+            "name": agents_grantee.grantee_name(each.grantee),
             "affected": [_excluded_words(dependent[each.pk])] if each.pk in dependent else [],
         }
         for each in grants

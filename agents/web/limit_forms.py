@@ -12,12 +12,12 @@ from django.utils.translation import gettext_lazy
 from accounts.forms.limit_fields import SlotsField, bytes_field, cores_field
 from agents.core.group_limits import AMOUNTS, LONGEST_NAME, WEEK
 from agents.models import SessionType
-from agents.web.group_forms import TYPED
+from agents.web.group_forms import NO_AUTOFILL
 from common.values.resources import CPU, MEM
 from common.values.time_zones import LONGEST_ZONE, is_zone
 
-AS_TYPED = ("name", "session_types", "days", "begins", "ends", "time_zone")
-DAY_WORDS = {day: WEEKDAYS_ABBR[day - 1] for day in WEEK}
+TEXT_FIELDS = ("name", "session_types", "days", "begins", "ends", "time_zone")
+DAY_NAMES = {day: WEEKDAYS_ABBR[day - 1] for day in WEEK}
 _TIME = "%H:%M"
 
 
@@ -39,7 +39,7 @@ class LimitForm(forms.Form):
     name = forms.CharField(
         max_length=LONGEST_NAME,
         label=gettext_lazy("Name"),
-        widget=forms.TextInput(attrs=TYPED),
+        widget=forms.TextInput(attrs=NO_AUTOFILL),
         help_text=gettext_lazy("Like “By day”. Shown to people whose sessions wait for it."),
     )
     session_types = forms.MultipleChoiceField(
@@ -59,7 +59,7 @@ class LimitForm(forms.Form):
     each_mem = bytes_field(label=gettext_lazy("Memory"), help_text=gettext_lazy("Like 64g or 512m."))
     each_devices = _devices_field()
     days = forms.TypedMultipleChoiceField(
-        choices=list(DAY_WORDS.items()),
+        choices=list(DAY_NAMES.items()),
         coerce=int,
         required=False,
         label=gettext_lazy("On these days"),
@@ -74,14 +74,14 @@ class LimitForm(forms.Form):
         max_length=LONGEST_ZONE,
         required=False,
         label=gettext_lazy("Time zone"),
-        widget=forms.TextInput(attrs=TYPED),
+        widget=forms.TextInput(attrs=NO_AUTOFILL),
         help_text=gettext_lazy("Time zone of the hours, with daylight saving time: Europe/Berlin, UTC."),
     )
 
-    def __init__(self, data: Any = None, *, kept: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, data: Any = None, *, stored: Mapping[str, Any] | None = None) -> None:
         """`kept`: the limit to change."""
-        super().__init__(data, initial={"time_zone": "UTC"} if kept is None else _typed(kept))
-        if kept is None and data is None:  # typed or stored values stay
+        super().__init__(data, initial={"time_zone": "UTC"} if stored is None else _initial(stored))
+        if stored is None and data is None:  # typed or stored values stay
             self.fields["time_zone"].widget.attrs["data-time-zone"] = ""
 
     def clean_time_zone(self) -> str:
@@ -128,11 +128,11 @@ class LimitForm(forms.Form):
         return {**given, **typed[f"{key}_devices"]}
 
 
-def _typed(kept: Mapping[str, Any]) -> dict[str, Any]:
+def _initial(stored: Mapping[str, Any]) -> dict[str, Any]:
     """Return the initial values for a limit."""
-    typed = {name: kept[name] for name in AS_TYPED}
+    typed = {name: stored[name] for name in TEXT_FIELDS}
     for key in AMOUNTS:
-        amounts = dict(kept[key])
+        amounts = dict(stored[key])
         typed |= {f"{key}_cpu": amounts.pop(CPU, None), f"{key}_mem": amounts.pop(MEM, None)}
         typed[f"{key}_devices"] = amounts
     return typed

@@ -22,7 +22,7 @@ class View(StrEnum):
     MONTH = "month"
 
 
-VIEW_WORDS = {View.WEEK: gettext_noop("Week"), View.MONTH: gettext_noop("Month")}
+VIEW_NAMES = {View.WEEK: gettext_noop("Week"), View.MONTH: gettext_noop("Month")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,15 +118,15 @@ def span_of(view: str, day: str, zone: tzinfo, now: datetime) -> Span:
     """Return the week or month of `day`, e.g. "2026-05-31"; today if it is invalid or too far away."""
     today = now.astimezone(zone).date()
     try:
-        asked = date.fromisoformat(day)
+        chosen = date.fromisoformat(day)
     except ValueError:
-        asked = today
-    if abs(asked - today).days > FURTHEST_DAYS:
-        asked = today
+        chosen = today
+    if abs(chosen - today).days > FURTHEST_DAYS:
+        chosen = today
     if view == View.MONTH:
-        first = asked.replace(day=1)
+        first = chosen.replace(day=1)
         return Span(View.MONTH, first, (first + 31 * DAY).replace(day=1), zone)
-    first = asked - asked.weekday() * DAY
+    first = chosen - chosen.weekday() * DAY
     return Span(View.WEEK, first, first + 7 * DAY, zone)
 
 

@@ -16,7 +16,7 @@ from agents.web.group_forms import LONGEST_NAME
 from common.values.text import check_text, quoted
 from common.values.time_zones import zone_or_utc
 
-_TYPED = {"autocomplete": "off", "spellcheck": "false"}
+_NO_AUTOFILL = {"autocomplete": "off", "spellcheck": "false"}
 _CONTROL = {"type": "datetime-local"}
 NOBODY = "nobody"
 MOST_BOXES = 100
@@ -25,7 +25,7 @@ MOST_BOXES = 100
 class NamesField(forms.CharField):
     """Names of agents separated by lines or commas; bounds as in REST."""
 
-    widget = forms.Textarea(attrs={**_TYPED, "rows": 5})
+    widget = forms.Textarea(attrs={**_NO_AUTOFILL, "rows": 5})
 
     def prepare_value(self, value: Any) -> Any:
         return value if isinstance(value, str) or value is None else "\n".join(value)
@@ -52,7 +52,7 @@ class ReservationForm(forms.Form):
     name = forms.CharField(
         max_length=64,
         label=gettext_lazy("Name"),
-        widget=forms.TextInput(attrs=_TYPED),
+        widget=forms.TextInput(attrs=_NO_AUTOFILL),
         help_text=gettext_lazy("A course, a deadline, maintenance."),
     )
     reason = forms.CharField(max_length=500, required=False, label=gettext_lazy("Reason"))
@@ -78,7 +78,7 @@ class ReservationForm(forms.Form):
         max_length=254,
         required=False,
         label=gettext_lazy("Name or e-mail"),
-        widget=forms.TextInput(attrs=_TYPED),
+        widget=forms.TextInput(attrs=_NO_AUTOFILL),
         help_text=gettext_lazy("Write domain/project if several domains have a project of that name."),
     )
     is_all = forms.BooleanField(required=False, label=gettext_lazy("All machines of the group"))
@@ -132,8 +132,8 @@ class ReservationChangeForm(ReservationForm):
     grantee = None  # type: ignore[assignment]
 
     def __init__(self, data: Any = None, *, machines: Iterable[str], entry: Entry) -> None:
-        self._kept = instants = {"starts_at": entry.starts_at, "ends_at": entry.ends_at}
-        typed = {name: _shown(instant, UTC) for name, instant in instants.items()}
+        self._stored = instants = {"starts_at": entry.starts_at, "ends_at": entry.ends_at}
+        typed = {name: _control_value(instant, UTC) for name, instant in instants.items()}
         initial = {"name": entry.name, "reason": entry.reason, "agents": entry.agents, **typed}
         super().__init__(data, machines=machines, initial=initial)
         if entry.is_open:
@@ -149,10 +149,10 @@ class ReservationChangeForm(ReservationForm):
         """Return the stored instant if unchanged: the control has no seconds, and repeated hours
         are ambiguous.
         """
-        kept, zone = self._kept[field], zone_or_utc(self.data.get("time_zone", ""))
-        return kept if self.cleaned_data[field] == _shown(kept, zone) else super()._instant(field)
+        stored, zone = self._stored[field], zone_or_utc(self.data.get("time_zone", ""))
+        return stored if self.cleaned_data[field] == _control_value(stored, zone) else super()._instant(field)
 
 
-def _shown(instant: datetime, zone: tzinfo) -> str:
+def _control_value(instant: datetime, zone: tzinfo) -> str:
     """Format for a date and time control."""
     return f"{instant.astimezone(zone):%Y-%m-%dT%H:%M}"

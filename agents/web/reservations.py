@@ -15,10 +15,10 @@ from accounts.web.form_errors import add_errors
 from accounts.web.page_access import require_global_overseer
 from agents.models import ResourceGroup
 from agents.reservations import service
-from agents.reservations.selectors import Entry, calendar_with, entry_of
+from agents.reservations.selectors import Entry, access_entry, calendar_entries
 from agents.selectors import access_group
-from agents.web.groups import grantee_named, superadmin
-from agents.web.reservation_calendar import VIEW_WORDS, Calendar, calendar_of, span_of
+from agents.web.groups import find_grantee, superadmin_or_404
+from agents.web.reservation_calendar import VIEW_NAMES, Calendar, calendar_of, span_of
 from agents.web.reservation_forms import NOBODY, ReservationChangeForm, ReservationForm
 from common import clock
 from common.actors import Actor
@@ -38,7 +38,7 @@ def reservation_list(request: HttpRequest, group_id: int) -> HttpResponse:
     """Show the calendar; POST reserves. ?view= is week or month, ?day= a day in it, ?time_zone= the
     viewer's zone. Also answers the calendar fragment. At most 6 queries beside the frame's.
     """
-    actor = require_global_overseer(request) if request.method != "POST" else superadmin(request)
+    actor = require_global_overseer(request) if request.method != "POST" else superadmin_or_404(request)
     group = access_group(actor, group_id)
     machines = _machines(group)
     if request.method != "POST":
@@ -57,9 +57,9 @@ def reservation_list(request: HttpRequest, group_id: int) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def reservation_page(request: HttpRequest, group_id: int, reservation_id: int) -> HttpResponse:
     """Show a reservation; POST changes it. At most 6 queries beside the frame's."""
-    actor = superadmin(request)
+    actor = superadmin_or_404(request)
     group = access_group(actor, group_id)
-    entry = entry_of(actor, group, reservation_id)
+    entry = access_entry(actor, group, reservation_id)
     form = ReservationChangeForm(
         request.POST if request.method == "POST" else None, machines=_machines(group), entry=entry
     )
@@ -73,7 +73,9 @@ def reservation_page(request: HttpRequest, group_id: int, reservation_id: int) -
 @login_required
 @require_POST
 def cancel(request: HttpRequest, group_id: int, reservation_id: int) -> HttpResponse:
-    service.cancel_reservation(actor=superadmin(request), group_id=group_id, reservation_id=reservation_id)
+    service.cancel_reservation(
+        actor=superadmin_or_404(request), group_id=group_id, reservation_id=reservation_id
+    )
     messages.success(request, _("The reservation is cancelled. Its machines are for everybody again."))
     return redirect("reservations", group_id)
 
@@ -84,7 +86,7 @@ def _reserve(actor: Actor, group: ResourceGroup, form: ReservationForm) -> bool:
     level, whom = typed["level"], typed["grantee"]
     columns: dict[str, Any] = {name: typed[name] for name in COLUMNS}
     try:
-        columns["grantee"] = grantee_named(actor, Level(level), whom) if level != NOBODY else None
+        columns["grantee"] = find_grantee(actor, Level(level), whom) if level != NOBODY else None
     except BerthError as refusal:
         form.add_error("grantee", refusal.message)
         return False
@@ -116,9 +118,9 @@ def _machines(group: ResourceGroup) -> list[str]:
 def _page(
     request: HttpRequest, actor: Actor, group: ResourceGroup, form: ReservationForm, *, status: int = 200
 ) -> HttpResponse:
-    now, asked = clock.now(), request.GET
-    span = span_of(asked.get("view", ""), asked.get("day", ""), zone_or_utc(asked.get("time_zone", "")), now)
-    current, shown = calendar_with(actor, group, span.begins_at, span.ends_at)
+    now, query = clock.now(), request.GET
+    span = span_of(query.get("view", ""), query.get("day", ""), zone_or_utc(query.get("time_zone", "")), now)
+    current, shown = calendar_entries(actor, group, span.begins_at, span.ends_at)
     calendar = calendar_of(span, shown, form.machines, now)
     entries = [
         {
@@ -135,7 +137,7 @@ def _page(
         "entries": entries,
         "form": form if may_do_everything(actor) else None,
         "calendar": calendar,
-        "tabs": _tabs(calendar, asked),
+        "tabs": _tabs(calendar, query),
         "zone": str(span.zone),
     }
     return render_page_or_fragment(
@@ -143,13 +145,13 @@ def _page(
     )
 
 
-def _tabs(calendar: Calendar, asked: QueryDict) -> list[dict[str, Any]]:
+def _tabs(calendar: Calendar, query: QueryDict) -> list[dict[str, Any]]:
     """Return tabs for includes/tabs.html: these days by week and by month."""
     tabs = []
-    for view, words in VIEW_WORDS.items():
-        query = asked.copy()
-        query["view"] = view.value
+    for view, words in VIEW_NAMES.items():
+        link = query.copy()
+        link["view"] = view.value
         tabs.append(
-            {"label": _(words), "url": f"?{query.urlencode()}", "is_active": view is calendar.span.view}
+            {"label": _(words), "url": f"?{link.urlencode()}", "is_active": view is calendar.span.view}
         )
     return tabs

@@ -159,14 +159,14 @@ def _service_ports(text: str) -> tuple[AppHint, ...]:
 
 def _min_slots(labels: Mapping[str, str], problems: list[str]) -> ResourceSlots:
     prefix = f"{OWN}min."
-    asked = {
+    amounts = {
         label.removeprefix(prefix): amount for label, amount in labels.items() if label.startswith(prefix)
     }
-    if not asked:
+    if not amounts:
         other = {slot: labels.get(f"{OTHER}resource.min.{slot}") for slot in (CPU, MEM)}
-        asked = {slot: amount for slot, amount in other.items() if amount is not None}
+        amounts = {slot: amount for slot, amount in other.items() if amount is not None}
     try:
-        return parse_slots(asked)
+        return parse_slots(amounts)
     except ValueError as error:
         problems.append(str(error))
         return ResourceSlots()

@@ -13,7 +13,7 @@ from accounts.core.limits import Level
 from accounts.models import KeyPair
 from accounts.policies.service import access_limited
 from accounts.selectors import require_superadmin
-from agents.grantee import level_of, name_of
+from agents.grantee import grantee_level, grantee_name
 from agents.selectors import access_group, access_group_to_administer
 from common.errors import InvalidInput
 from common.rest.actor import actor_of
@@ -105,7 +105,12 @@ class WeightListView(GenericAPIView[ShareWeight]):
         holder = access_limited(actor, Level(wanted["level"]), wanted["id"])
         assert not isinstance(holder, KeyPair)
         weight = set_share_weight(actor=actor, group_id=group_id, holder=holder, weight=wanted["weight"])
-        told = {"level": level_of(holder), "id": holder.pk, "name": name_of(holder), "weight": weight}
+        told = {
+            "level": grantee_level(holder),
+            "id": holder.pk,
+            "name": grantee_name(holder),
+            "weight": weight,
+        }
         return Response(WeightOut(told).data)
 
 

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from accounts.selectors import require_superadmin
 from agents.events import CapacityChanged
-from agents.grantee import Grantee, level_of, name_of
+from agents.grantee import Grantee, grantee_level, grantee_name
 from agents.locks import lock_group
 from agents.selectors import access_group
 from common.actors import Actor
@@ -32,7 +32,7 @@ def set_share_weight(*, actor: Actor, group_id: int, holder: Grantee, weight: De
     weight = _checked(weight)
 
     lock_group(group)
-    whose: dict[str, Any] = {"group": group, level_of(holder): holder}
+    whose: dict[str, Any] = {"group": group, grantee_level(holder): holder}
     present = ShareWeight.objects.filter(**whose).first()
     before = present.weight if present else DEFAULT_WEIGHT
     if before == weight:
@@ -43,7 +43,10 @@ def set_share_weight(*, actor: Actor, group_id: int, holder: Grantee, weight: De
     else:
         ShareWeight.objects.update_or_create(**whose, defaults={"weight": weight})
     discard_plans([group.pk])
-    changes = {level_of(holder): name_of(holder), "weight": [format_weight(before), format_weight(weight)]}
+    changes = {
+        grantee_level(holder): grantee_name(holder),
+        "weight": [format_weight(before), format_weight(weight)],
+    }
     audit_log.record(actor=actor, action="scheduler.set_share_weight", target=group, changes=changes)
     publish(CapacityChanged(group.pk))
     return weight

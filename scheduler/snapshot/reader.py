@@ -16,7 +16,7 @@ from accounts.core.limits import Level, Limit, Scope, limit_kind, limit_slot
 from accounts.limits import ScopeIds, read_scopes
 from agents.core.states import AgentState
 from agents.models import Agent, ResourceGroup
-from agents.reservations.selectors import with_reserved
+from agents.reservations.selectors import with_reserved_agents
 from common import clock
 from common.db.rows import read_rows
 from common.values.resources import ResourceSlots
@@ -139,7 +139,7 @@ def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int =
     stale, which the commit detects. Raises ResourceGroup.DoesNotExist.
     """
     now = clock.now()
-    groups = with_reserved(ResourceGroup.objects.all(), now)
+    groups = with_reserved_agents(ResourceGroup.objects.all(), now)
     group = groups.annotate(has_devices=HAS_DEVICES).select_related("scheduler_state").get(pk=group_id)
     state = run_state(group)
     has_devices: bool = group.has_devices  # type: ignore[attr-defined]

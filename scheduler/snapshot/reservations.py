@@ -23,7 +23,7 @@ class GroupWindows:
 
 
 def windows_from(rows: Iterable[Mapping[str, Any]], now: datetime) -> GroupWindows:
-    """Make them from the rows of `with_reserved`, ordered by start."""
+    """Make them from the rows of `with_reserved_agents`, ordered by start."""
     open_now: dict[int, ReservationWindow] = {}
     to_come: dict[int, ReservationWindow] = {}
     by_scope: dict[str, set[int]] = {}

@@ -17,7 +17,7 @@ from agents.models import ResourceGroup
 from agents.reservations.selectors import calendar
 from agents.selectors import visible_resource_groups
 from agents.web.groups import capacity_meters, slot_meters
-from agents.web.limits import counted_words
+from agents.web.limits import session_types_text
 from common import clock
 from common.db.pagination import ROWS_PER_PAGE
 from common.pages.htmx import render_page_or_fragment
@@ -109,7 +109,7 @@ def _limits_in_force(group: ResourceGroup, user_id: int | None) -> list[dict[str
     return [
         {
             "name": each.limit.name,
-            "counts": counted_words(each.limit.session_types),
+            "counts": session_types_text(each.limit.session_types),
             "until": each.until,
             "together": slot_meters(its_use.together, each.limit.together),
             "own": slot_meters(its_use.by_owner[user_id or 0], each.limit.each),

@@ -17,11 +17,11 @@ from accounts.core.limits import Level
 from accounts.selectors import may_do_everything
 from accounts.web.form_errors import add_errors
 from accounts.web.page_access import require_global_overseer
-from agents.grantee import name_of
+from agents.grantee import grantee_name
 from agents.models import ResourceGroup, Scheduler
 from agents.selectors import access_group
-from agents.web.group_forms import TYPED
-from agents.web.groups import grantee_named, superadmin
+from agents.web.group_forms import NO_AUTOFILL
+from agents.web.groups import find_grantee, superadmin_or_404
 from common.actors import Actor
 from common.db.pagination import ROWS_PER_PAGE
 from common.errors import BerthError
@@ -49,7 +49,7 @@ class WeightForm(forms.Form):
     holder = forms.CharField(
         max_length=254,
         label=gettext_lazy("Name or e-mail"),
-        widget=forms.TextInput(attrs=TYPED),
+        widget=forms.TextInput(attrs=NO_AUTOFILL),
         help_text=gettext_lazy("Write domain/project if several domains have a project of that name."),
     )
     weight = forms.DecimalField(
@@ -69,7 +69,7 @@ def weights_page(request: HttpRequest, group_id: int) -> HttpResponse:
     """Show the entries of ?level= domain, project or user, filtered by ?q=, page ?page=; POST sets
     a weight.
     """
-    actor = require_global_overseer(request) if request.method != "POST" else superadmin(request)
+    actor = require_global_overseer(request) if request.method != "POST" else superadmin_or_404(request)
     group = access_group(actor, group_id)
     if request.method != "POST":
         return _page(request, actor, group, WeightForm(initial={"level": _level(request).value}))
@@ -78,14 +78,15 @@ def weights_page(request: HttpRequest, group_id: int) -> HttpResponse:
         typed = form.cleaned_data
         level = Level(typed["level"])
         try:
-            holder = grantee_named(actor, level, typed["holder"])
+            holder = find_grantee(actor, level, typed["holder"])
             weight = set_share_weight(actor=actor, group_id=group_id, holder=holder, weight=typed["weight"])
         except BerthError as refusal:
             _mark(form, refusal)
         else:
             sentence = _("The weight of {who} in “{name}” is {weight} now.")
             messages.success(
-                request, sentence.format(who=name_of(holder), weight=format_weight(weight), name=group.name)
+                request,
+                sentence.format(who=grantee_name(holder), weight=format_weight(weight), name=group.name),
             )
             return redirect(reverse("resource-group-weights", args=[group_id], query={"level": level.value}))
     return _page(request, actor, group, form, status=422)

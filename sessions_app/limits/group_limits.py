@@ -7,7 +7,7 @@ from datetime import datetime
 
 from django.db.models import F, Sum
 
-from agents.core.group_limits import GroupLimit, limits_in
+from agents.core.group_limits import GroupLimit, parse_limits
 from agents.models import ResourceGroup
 from common.values.resources import ResourceSlots
 from sessions_app.models import KernelAllocation
@@ -63,7 +63,7 @@ def active_limits(group: ResourceGroup, now: datetime) -> tuple[ActiveLimit, ...
     """Return the limits of the group that are in force now, in order."""
     if not group.limits:
         return ()
-    limits = enumerate(limits_in(group.limits))
+    limits = enumerate(parse_limits(group.limits))
     return tuple(
         [ActiveLimit(number, each, each.until(now)) for number, each in limits if each.is_in_force(now)]
     )

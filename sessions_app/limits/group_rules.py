@@ -6,7 +6,7 @@ from django.db.models import Count, Exists, OuterRef, Q
 from django.utils.translation import gettext as _
 
 from accounts.core.roles import Role
-from agents.core.group_limits import limits_in
+from agents.core.group_limits import parse_limits
 from agents.models import GroupGrant, ResourceGroup, SessionType
 from common.errors import InvalidInput, LimitExceeded
 from common.i18n import paragraph
@@ -73,7 +73,7 @@ def max_slots_per_session(group: ResourceGroup, session_type: str) -> dict[str, 
     Includes the group's permanent limits per user and in total.
     """
     most: dict[str, int] = dict(group.max_session_slots)
-    for limit in limits_in(group.limits):
+    for limit in parse_limits(group.limits):
         if limit.hours is None and limit.counts(session_type):
             for name, amount in (*limit.together.items(), *limit.each.items()):
                 most[name] = min(amount, most.get(name, amount))

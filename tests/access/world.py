@@ -37,7 +37,7 @@ from accounts.policies.service import create_policy
 from accounts.tenancy.user_import import check_import
 from agents.models import GroupGrant, Reservation
 from agents.reservations.service import reserve_agents
-from agents.resource_groups.service import put_limit
+from agents.resource_groups.service import save_limit
 from common import clock
 from common.actors import SYSTEM
 from common.audit import audit_log
@@ -288,7 +288,7 @@ def make_world(root: Path) -> World:
     put_dotfile(actor=factories.actor_for(place.owner), path=".bashrc", content="")
     set_startup_script(actor=factories.actor_for(place.owner), content="date\n")
     session = place.run()
-    put_limit(actor=SYSTEM, group_id=place.group.pk, limit={"name": LIMIT, "each": {"cpu": 10**9}})
+    save_limit(actor=SYSTEM, group_id=place.group.pk, limit={"name": LIMIT, "each": {"cpu": 10**9}})
     return World(
         place=place,
         people=people,

@@ -26,7 +26,7 @@ from django.db import connection, transaction
 from accounts.models import ResourcePolicy
 from accounts.policies.service import update_policy
 from agents.models import ResourceGroup
-from agents.resource_groups.service import limit_named, put_limit
+from agents.resource_groups.service import access_limit, save_limit
 from agents.runtime.port import RuntimeFault
 from common import clock
 from common.actors import SYSTEM, Actor
@@ -250,10 +250,10 @@ class Worker:
         amount = self._chance.randint(*GROUP_LIMITS[name, kind, slot])
         with transaction.atomic():
             kept = ResourceGroup.objects.select_for_update().get(pk=group.pk)
-            limit = limit_named(kept, name)
+            limit = access_limit(kept, name)
             _tell_limit(f"group-{group.pk}", f"{name}.{kind}.{slot}", amount)
             changed = limit | {kind: {**limit[kind], slot: amount}}
-            put_limit(actor=SYSTEM, group_id=group.pk, limit=changed, instead_of=name)
+            save_limit(actor=SYSTEM, group_id=group.pk, limit=changed, instead_of=name)
         return 1
 
     def lose(self) -> int:

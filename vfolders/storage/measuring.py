@@ -102,8 +102,10 @@ class _Walk:
         now = time.monotonic()
         if now > self._working_since + _THROTTLE_INTERVAL_S:
             self._throttle()
-        kept = len(self._pending) + len(self._linked)
-        return self._entries < self._effort.max_entries and now < self._ends_at and kept < _MAX_REMEMBERED
+        remembered = len(self._pending) + len(self._linked)
+        return (
+            self._entries < self._effort.max_entries and now < self._ends_at and remembered < _MAX_REMEMBERED
+        )
 
     def _throttle(self) -> None:
         """Sleep so that, since the last sleep, the process used only its share of a core."""

@@ -137,9 +137,9 @@ async def _fault(answer: aiohttp.ClientResponse) -> RuntimeFault:
 
 
 def _path_stat(answer: aiohttp.ClientResponse) -> Mapping[str, Any]:
-    told = json.loads(base64.b64decode(answer.headers[PATH_STAT_HEADER]))
-    assert isinstance(told, dict)
-    return told
+    status = json.loads(base64.b64decode(answer.headers[PATH_STAT_HEADER]))
+    assert isinstance(status, dict)
+    return status
 
 
 def _ssl_context(tls: TlsMaterial) -> ssl.SSLContext:

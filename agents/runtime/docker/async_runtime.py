@@ -13,7 +13,7 @@ from agents.runtime.docker.log_entries import START, LogPart, LogPosition
 from agents.runtime.port import ContainerGone, TlsMaterial
 from agents.runtime.port_async import MEASURE_TIMEOUT_S, AsyncRuntime, Process, ProcessSpec
 from agents.runtime.port_files import ContainerFiles
-from agents.runtime.usage import ContainerUsage, usage_of_stats
+from agents.runtime.usage import ContainerUsage, parse_usage
 
 
 class DockerAsyncRuntime(AsyncRuntime):
@@ -54,7 +54,7 @@ class DockerAsyncRuntime(AsyncRuntime):
                 stats = await self._http.call("GET", f"/containers/{name}/stats", None, **query)
         if not stats.get("memory_stats"):
             raise ContainerGone(f"Container {name} is not running.")
-        return usage_of_stats(stats)
+        return parse_usage(stats)
 
     def files(self, name: str) -> ContainerFiles:
         return DockerFiles(self._http, name, self.open_process)

@@ -167,14 +167,14 @@ def helper_config(spec: HelperSpec) -> Json:
 
 
 def _mount(mount: MountSpec) -> Json:
-    told: Json = {
+    body: Json = {
         "Type": mount.kind,
         "Target": mount.target,
         "ReadOnly": mount.is_readonly,
     }
     if mount.kind == "bind":
-        told["BindOptions"] = {"Propagation": "rprivate"}
-    return told | {"Source": mount.source}
+        body["BindOptions"] = {"Propagation": "rprivate"}
+    return body | {"Source": mount.source}
 
 
 def _tmpfs(mount: MountSpec) -> str:
@@ -257,8 +257,8 @@ def owner_archive(mount: MountSpec) -> bytes:
 def registry_headers(credentials: RegistryCredentials | None) -> dict[str, str]:
     if credentials is None:
         return {}
-    told = {"username": credentials.username, "password": credentials.password}
-    return {"X-Registry-Auth": base64.urlsafe_b64encode(json.dumps(told).encode()).decode()}
+    body = {"username": credentials.username, "password": credentials.password}
+    return {"X-Registry-Auth": base64.urlsafe_b64encode(json.dumps(body).encode()).decode()}
 
 
 # Answers of the engine

@@ -222,7 +222,7 @@ class DockerProcess(Process):
         """Remove the first line from the output and return the pid in it.
         Raises ContainerGone if it is not a pid, because there is no `sh`.
         """
-        line, kept = b"", []
+        line, errors = b"", []
         while b"\n" not in line and len(line) <= FIRST_LINE_BYTES:
             channel, data = await self.read()
             if not data:
@@ -230,13 +230,13 @@ class DockerProcess(Process):
             if channel is Channel.OUTPUT:
                 line += data
             else:
-                kept.append((channel, data))
+                errors.append((channel, data))
         announced, _, rest = line.partition(b"\n")
         pid = announced.strip().removeprefix(b"PID:").decode(errors="replace")
         if not (announced.startswith(b"PID:") and pid.isdigit()):
             words = announced.strip().decode(errors="replace")[:300]
             raise ContainerGone(f"{self._container}: no shell: {words}")
-        self._read.extendleft(reversed([*kept, *([(Channel.OUTPUT, rest)] if rest else [])]))
+        self._read.extendleft(reversed([*errors, *([(Channel.OUTPUT, rest)] if rest else [])]))
         return pid
 
 

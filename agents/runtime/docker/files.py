@@ -35,9 +35,9 @@ OUTPUT_BYTES = 4 * 2**20
 QUICK_S = 30
 COMMIT_S = 600
 SILENCE_S = 300
-WORDS_BYTES = 2**12
+ERROR_TEXT_BYTES = 2**12
 NO_SUCH_PROGRAM = 127
-ASKED_ONE_BY_ONE = 200
+MAX_SINGLE_LOOKUPS = 200
 MISSING, FORBIDDEN, UNFIT = 2, 13, 20
 IS_READABLE = b"r"
 
@@ -159,7 +159,7 @@ class DockerFiles(ContainerFiles):
         found = await self.run(GO_THERE + FIND, path, "follow" if follows_link else "", path=path)
         reached, readable, line = found.split(b"\0")
         path = _text(reached).rstrip("/") or "/"
-        entry = _entry_of_line(path.rpartition("/")[2], line.rstrip(b"\n")) if line else None
+        entry = _parse_stat_line(path.rpartition("/")[2], line.rstrip(b"\n")) if line else None
         if entry is None or entry.type is EntryType.SYMLINK:
             entry = await self._entry(path)  # only the engine resolves a link to its final target
         place = Place(path, entry, readable == IS_READABLE)
@@ -168,23 +168,23 @@ class DockerFiles(ContainerFiles):
         return place
 
     async def list_directory(self, path: str, limit: int) -> tuple[list[Entry], bool]:
-        told = await self.run(GO_THERE + LIST, path, str(limit), path=path)
-        *names, end, stats = told.split(b"\0")
+        output = await self.run(GO_THERE + LIST, path, str(limit), path=path)
+        *names, end, stats = output.split(b"\0")
         is_complete = end == b"/yes"
         shown = [_text(name.removeprefix(b"./")) for name in names]
         lines = stats.split(b"\n")[:-1]
         if len(lines) == len(shown):
-            entries = [_entry_of_line(name, line) for name, line in zip(shown, lines, strict=True)]
+            entries = [_parse_stat_line(name, line) for name, line in zip(shown, lines, strict=True)]
         else:
-            entries = await self._entries_one_by_one(path, shown[:ASKED_ONE_BY_ONE])
-            is_complete &= len(shown) <= ASKED_ONE_BY_ONE
+            entries = await self._entries_one_by_one(path, shown[:MAX_SINGLE_LOOKUPS])
+            is_complete &= len(shown) <= MAX_SINGLE_LOOKUPS
         return sorted(entries, key=lambda entry: entry.name), is_complete
 
     def read(self, place: Place) -> AsyncGenerator[bytes, None]:
-        return self._said_by("cat", "--", place.path, path=place.path)
+        return self._program_output("cat", "--", place.path, path=place.path)
 
     def pack(self, place: Place) -> AsyncGenerator[bytes, None]:
-        return self._said_by("tar", "-C", place.path, "-cf", "-", ".", path=place.path)
+        return self._program_output("tar", "-C", place.path, "-cf", "-", ".", path=place.path)
 
     async def stage(self, directory: str) -> Staging:
         name = STAGING_PREFIX + token_hex(8)
@@ -208,14 +208,14 @@ class DockerFiles(ContainerFiles):
                     break
             await process.end_input()
             async with asyncio.timeout(SILENCE_S):
-                code, words = await ending
+                code, errors = await ending
         except TimeoutError as error:
             raise RuntimeUnavailable(f"{self._container}: {path} takes nothing for {SILENCE_S} s") from error
         finally:
             ending.cancel()
             await process.close()
         if code != 0:
-            raise _fault_of_words(code, words, path)
+            raise _program_fault(code, errors, path)
 
     async def run(self, script: str, *arguments: str, path: str, limit_s: float = QUICK_S) -> bytes:
         """Run a script in the container as its user and return its output.
@@ -232,28 +232,28 @@ class DockerFiles(ContainerFiles):
         finally:
             await process.close()
         if code != 0 and not output:
-            raise _fault_of_code(code, path)
+            raise _script_fault(code, path)
         return output
 
-    async def _said_by(self, *argv: str, path: str) -> AsyncGenerator[bytes, None]:
+    async def _program_output(self, *argv: str, path: str) -> AsyncGenerator[bytes, None]:
         """Yield the output of a program as it arrives.
         Raises PathUnfit if it failed before any output.
         """
         process = await self._open_process(self._container, ProcessSpec(argv=argv, has_terminal=False))
-        words, has_output = b"", False
+        errors, has_output = b"", False
         try:
             while (said := await process.read())[1]:
                 channel, data = said
                 if channel is Channel.OUTPUT:
                     has_output = True
                     yield data
-                elif len(words) < WORDS_BYTES:
-                    words += data
+                elif len(errors) < ERROR_TEXT_BYTES:
+                    errors += data
             code = 0 if has_output else await process.exit_code()
         finally:
             await process.close()
         if code != 0:
-            raise _fault_of_words(code, words, path)
+            raise _program_fault(code, errors, path)
 
     @property
     def _archive(self) -> str:
@@ -261,7 +261,7 @@ class DockerFiles(ContainerFiles):
 
     async def _entry(self, path: str) -> Entry:
         try:
-            told = await self._http.head(self._archive, path=path)
+            output = await self._http.head(self._archive, path=path)
         except ContainerGone:
             raise
         except RuntimeRefused as refusal:
@@ -270,11 +270,11 @@ class DockerFiles(ContainerFiles):
             ) from refusal
         return Entry(
             name=path.rpartition("/")[2],
-            type=_type_of_go_mode(told["mode"]),
-            size_bytes=told["size"],
-            mode=told["mode"] & 0o777,
-            modified_at=parse_instant(told["mtime"]) or datetime.fromtimestamp(0, UTC),
-            target=told["linkTarget"],
+            type=_go_entry_type(output["mode"]),
+            size_bytes=output["size"],
+            mode=output["mode"] & 0o777,
+            modified_at=parse_instant(output["mtime"]) or datetime.fromtimestamp(0, UTC),
+            target=output["linkTarget"],
         )
 
     async def _entries_one_by_one(self, path: str, names: list[str]) -> list[Entry]:
@@ -337,26 +337,26 @@ async def _end_of(process: Process) -> tuple[int | None, bytes]:
     then a failing exit code is returned. Raises RuntimeUnavailable if the connection broke and the
     exit code is 0 or unknown, because the program may have received only a part.
     """
-    words = b""
+    errors = b""
     try:
         while (said := await process.read())[1]:
-            if said[0] is Channel.ERRORS and len(words) < WORDS_BYTES:
-                words += said[1]
+            if said[0] is Channel.ERRORS and len(errors) < ERROR_TEXT_BYTES:
+                errors += said[1]
     except RuntimeUnavailable:
         if code := await process.exit_code():
-            return code, words
+            return code, errors
         raise
-    return await process.exit_code(), words
+    return await process.exit_code(), errors
 
 
-def _fault_of_words(code: int | None, words: bytes, path: str) -> RuntimeFault:
+def _program_fault(code: int | None, errors: bytes, path: str) -> RuntimeFault:
     if code == NO_SUCH_PROGRAM:
         return PathUnfit("The session's image has no program for this: a directory needs its `tar`.")
-    last = words.decode(errors="replace").strip().rpartition("\n")[2][:200]
+    last = errors.decode(errors="replace").strip().rpartition("\n")[2][:200]
     return PathUnfit(f"The session cannot do this at {path}: {last or f'it ended with {code}'}")
 
 
-def _fault_of_code(code: int | None, path: str) -> RuntimeFault:
+def _script_fault(code: int | None, path: str) -> RuntimeFault:
     if code == MISSING:
         return PathMissing(f"There is nothing at {path}.")
     if code == UNFIT:
@@ -366,7 +366,7 @@ def _fault_of_code(code: int | None, path: str) -> RuntimeFault:
     return PathUnfit(f"The container has no programs for this ({code}): {path}")
 
 
-def _entry_of_line(name: str, line: bytes) -> Entry:
+def _parse_stat_line(name: str, line: bytes) -> Entry:
     """Parse a line of `stat -c '%f %s %Y'`. Raises PathUnfit for invalid lines."""
     match = re.fullmatch(rb"([0-9a-f]{1,8}) (\d{1,19}) (-?\d{1,11})", line)
     if match is None:
@@ -374,19 +374,19 @@ def _entry_of_line(name: str, line: bytes) -> Entry:
     mode, size, modified = int(match[1], 16), int(match[2]), int(match[3])
     return Entry(
         name=name,
-        type=_type_of_mode(mode),
+        type=_entry_type(mode),
         size_bytes=size,
         mode=mode & 0o777,
         modified_at=datetime.fromtimestamp(max(0, min(modified, 2**32)), UTC),
     )
 
 
-def _type_of_mode(mode: int) -> EntryType:
+def _entry_type(mode: int) -> EntryType:
     kinds = {stat.S_IFREG: EntryType.FILE, stat.S_IFDIR: EntryType.DIRECTORY, stat.S_IFLNK: EntryType.SYMLINK}
     return kinds.get(stat.S_IFMT(mode), EntryType.OTHER)
 
 
-def _type_of_go_mode(mode: int) -> EntryType:
+def _go_entry_type(mode: int) -> EntryType:
     if mode & _GO_DIRECTORY:
         return EntryType.DIRECTORY
     if mode & _GO_SYMLINK:

@@ -210,7 +210,7 @@ async def _rest_after_head(stream: Stream) -> bytes:
         if not data or len(answer) > HEAD_BYTES:
             raise RuntimeUnavailable("The engine broke off, or does not speak HTTP.")
     head, _, rest = answer.partition(b"\r\n\r\n")
-    status = int(told[1]) if (told := STATUS_LINE.match(head)) else 0
+    status = int(match[1]) if (match := STATUS_LINE.match(head)) else 0
     if status not in (101, 200):
         raise fault_of_answer(status or 502, await _refusal(stream, head, rest))
     return rest
@@ -218,8 +218,8 @@ async def _rest_after_head(stream: Stream) -> bytes:
 
 async def _refusal(stream: Stream, head: bytes, text: bytes) -> str:
     """Return the engine's error message, as far as Content-Length covers it."""
-    told = CONTENT_LENGTH.search(head)
-    wanted = min(int(told[1]), REFUSAL_BYTES) if told else 0
+    match = CONTENT_LENGTH.search(head)
+    wanted = min(int(match[1]), REFUSAL_BYTES) if match else 0
     while len(text) < wanted and (data := await stream.read()):
         text += data
     return text[:REFUSAL_BYTES].decode(errors="replace")

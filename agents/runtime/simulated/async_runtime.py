@@ -10,7 +10,7 @@ from agents.runtime.port_async import AsyncRuntime, Channel, Process, ProcessSpe
 from agents.runtime.port_files import ContainerFiles
 from agents.runtime.simulated.files import SimulatedFiles, SimulatedTree
 from agents.runtime.simulated.runtime import SimulatedRuntime
-from agents.runtime.simulated.values import log_of
+from agents.runtime.simulated.values import make_log
 from agents.runtime.usage import ContainerUsage
 
 LOG_POLL_S = 0.02
@@ -28,16 +28,16 @@ class SimulatedAsyncRuntime(AsyncRuntime):
     def __init__(self, runtime: SimulatedRuntime) -> None:
         self._runtime = runtime
         self._trees = _trees.setdefault(runtime, {})
-        self._kept: dict[str, list[EchoProcess]] = {}
+        self._processes: dict[str, list[EchoProcess]] = {}
 
     async def open_process(self, name: str, spec: ProcessSpec) -> Process:
         self._require_running(name)
         process = EchoProcess(spec)
-        self._kept.setdefault(name, []).append(process)
+        self._processes.setdefault(name, []).append(process)
         return process
 
     async def end_owned_processes(self, name: str, owner: str) -> None:
-        for process in self._kept.get(name, []):
+        for process in self._processes.get(name, []):
             if process.spec.owner.startswith(owner):
                 await process.close()
 
@@ -59,7 +59,7 @@ class SimulatedAsyncRuntime(AsyncRuntime):
         is_open = True
         while is_open:
             output, is_open = self._runtime.output_of(name)
-            for part in log_of(output).parts_after(position):
+            for part in make_log(output).parts_after(position):
                 position = part.position
                 yield part
             if is_open:

@@ -49,11 +49,11 @@ from agents.runtime.simulated.values import (
     IMAGE_BYTES,
     IMAGE_ID_PREFIX,
     SimulatedDevices,
-    demand_ours,
+    check_labels,
+    default_usage,
     image,
-    log_of,
-    select,
-    steady_usage,
+    labelled_objects,
+    make_log,
 )
 from agents.runtime.usage import ContainerUsage
 
@@ -166,7 +166,7 @@ class SimulatedRuntime(ContainerRuntime):
     def inspect_image(self, reference: str) -> ImageInfo | None:
         self._answer()
         with self._lock:
-            return self._image_of(reference.removeprefix(IMAGE_ID_PREFIX))
+            return self._find_image(reference.removeprefix(IMAGE_ID_PREFIX))
 
     def pull_image(
         self, reference: str, *, on_progress: OnProgress, credentials: RegistryCredentials | None = None
@@ -185,7 +185,7 @@ class SimulatedRuntime(ContainerRuntime):
         self._answer()
         with self._lock:
             if spec.name in self._networks:
-                demand_ours(spec.name, self._networks[spec.name].labels, spec.labels)
+                check_labels(spec.name, self._networks[spec.name].labels, spec.labels)
                 return
             taken = [network.subnet for network in self._networks.values()]
             subnet = next(free_subnets(spec.pool, spec.prefix, taken, seed=spec.name), None)
@@ -203,12 +203,14 @@ class SimulatedRuntime(ContainerRuntime):
     def list_networks(self, labels: Mapping[str, str]) -> list[LabelledObject]:
         self._answer()
         with self._lock:
-            return select({name: network.labels for name, network in self._networks.items()}, labels)
+            return labelled_objects(
+                {name: network.labels for name, network in self._networks.items()}, labels
+            )
 
     def ensure_volume(self, name: str, labels: Mapping[str, str]) -> None:
         self._answer()
         with self._lock:
-            demand_ours(name, self._volumes.setdefault(name, dict(labels)), labels)
+            check_labels(name, self._volumes.setdefault(name, dict(labels)), labels)
 
     def remove_volume(self, name: str) -> None:
         self._answer()
@@ -221,7 +223,7 @@ class SimulatedRuntime(ContainerRuntime):
     def list_volumes(self, labels: Mapping[str, str]) -> list[LabelledObject]:
         self._answer()
         with self._lock:
-            return select(self._volumes, labels)
+            return labelled_objects(self._volumes, labels)
 
     # Containers
 
@@ -230,9 +232,9 @@ class SimulatedRuntime(ContainerRuntime):
         with self._lock:
             known = self._containers.get(spec.name)
             if known is not None:
-                demand_ours(spec.name, known.state.labels, spec.labels)
+                check_labels(spec.name, known.state.labels, spec.labels)
                 return known.state
-            if self._image_of(spec.image) is None:
+            if self._find_image(spec.image) is None:
                 raise ImageMissing(f"No such image: {spec.image}")
             state = ContainerState(
                 name=spec.name,
@@ -304,7 +306,7 @@ class SimulatedRuntime(ContainerRuntime):
         self.check_answers()
         with self._lock:
             container = self._running(name)
-            return container.usage or steady_usage(container)
+            return container.usage or default_usage(container)
 
     def run_helper(self, spec: HelperSpec, *, timeout_s: int = 30) -> ProcessResult:
         if self.inspect_image(spec.image) is None:
@@ -337,7 +339,7 @@ class SimulatedRuntime(ContainerRuntime):
     def read_log_tail(self, name: str, *, limit_bytes: int) -> LogTail:
         self._answer()
         output, _ = self.output_of(name)
-        return log_of(output).last(limit_bytes)
+        return make_log(output).last(limit_bytes)
 
     def put_archive(self, name: str, path: str, tar_bytes: bytes) -> None:
         self._answer()
@@ -357,7 +359,7 @@ class SimulatedRuntime(ContainerRuntime):
         if not self.answers:
             raise RuntimeUnavailable(f"The simulated machine {self.name} is silent for a while.")
 
-    def _image_of(self, reference: str) -> ImageInfo | None:
+    def _find_image(self, reference: str) -> ImageInfo | None:
         return self._images.get(reference) or (image(reference) if self._has_any_image else None)
 
     def _seen(self, name: str) -> Container | None:

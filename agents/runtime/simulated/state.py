@@ -38,9 +38,9 @@ from agents.runtime.port import (
 from agents.runtime.usage import ContainerUsage
 from common.messaging.redis import client
 
-Thing = TypeVar("Thing")
+T = TypeVar("T")
 
-_NEEDED = object()
+_REQUIRED = object()
 SILENT_FOR_S = 600
 """Seconds that a lost machine stays silent: longer than the grace period after which its sessions
 end.
@@ -108,62 +108,62 @@ class Behaviour:
         return random.Random(f"{machine} {spell}").random() < self.lose_rate  # noqa: S311
 
 
-class RedisMapping(MutableMapping[str, Thing], Generic[Thing]):
+class RedisMapping(MutableMapping[str, T], Generic[T]):
     """Mapping that stores each value as JSON in a field of one Redis hash, shared by all processes.
     Raises RuntimeUnavailable if Redis does not answer.
     """
 
-    def __init__(self, key: str, encode: Callable[[Thing], Any], decode: Callable[[Any], Thing]) -> None:
+    def __init__(self, key: str, encode: Callable[[T], Any], decode: Callable[[Any], T]) -> None:
         self.key = key
         self._encode, self._decode = encode, decode
 
-    def __getitem__(self, name: str) -> Thing:
-        text = _ask(lambda: client().hget(self.key, name))
+    def __getitem__(self, name: str) -> T:
+        text = _call_redis(lambda: client().hget(self.key, name))
         if text is None:
             raise KeyError(name)
         return self.decoded(text)
 
-    def __setitem__(self, name: str, thing: Thing) -> None:
-        _ask(lambda: client().hset(self.key, name, self.encoded(thing)))
+    def __setitem__(self, name: str, thing: T) -> None:
+        _call_redis(lambda: client().hset(self.key, name, self.encoded(thing)))
 
     def __delitem__(self, name: str) -> None:
-        if not _ask(lambda: client().hdel(self.key, name)):
+        if not _call_redis(lambda: client().hdel(self.key, name)):
             raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter([name.decode() for name in _ask(lambda: client().hkeys(self.key))])
+        return iter([name.decode() for name in _call_redis(lambda: client().hkeys(self.key))])
 
     def __len__(self) -> int:
-        return int(_ask(lambda: client().hlen(self.key)))
+        return int(_call_redis(lambda: client().hlen(self.key)))
 
-    def items(self) -> ItemsView[str, Thing]:
+    def items(self) -> ItemsView[str, T]:
         """Read all entries with one request, so that concurrent removals raise no KeyError."""
-        found = _ask(lambda: client().hgetall(self.key))
+        found = _call_redis(lambda: client().hgetall(self.key))
         return {name.decode(): self.decoded(text) for name, text in found.items()}.items()
 
-    def values(self) -> ValuesView[Thing]:
+    def values(self) -> ValuesView[T]:
         return dict(self.items()).values()
 
-    def setdefault(self, name: str, default: Thing = None) -> Thing:  # type: ignore[assignment]
+    def setdefault(self, name: str, default: T = None) -> T:  # type: ignore[assignment]
         """Set with one atomic request, so that exactly one of several concurrent callers sets the
         value.
         """
-        _ask(lambda: client().hsetnx(self.key, name, self.encoded(default)))
+        _call_redis(lambda: client().hsetnx(self.key, name, self.encoded(default)))
         return self[name]
 
-    def pop(self, name: str, default: Any = _NEEDED) -> Any:
+    def pop(self, name: str, default: Any = _REQUIRED) -> Any:
         """Remove and return a value; of several concurrent callers exactly one gets it."""
         thing = self.get(name)
-        if thing is not None and _ask(lambda: client().hdel(self.key, name)):
+        if thing is not None and _call_redis(lambda: client().hdel(self.key, name)):
             return thing
-        if default is _NEEDED:
+        if default is _REQUIRED:
             raise KeyError(name)
         return default
 
-    def decoded(self, text: bytes) -> Thing:
+    def decoded(self, text: bytes) -> T:
         return self._decode(json.loads(text))
 
-    def encoded(self, thing: Thing) -> str:
+    def encoded(self, thing: T) -> str:
         return json.dumps(self._encode(thing))
 
 
@@ -202,9 +202,9 @@ def shared_state(engine: str) -> EngineState:
     """Return the state of this engine in Redis. `engine` names the installation and the machine."""
     key = f"berth:simulated:{engine}"
     return EngineState(
-        RedisMapping(f"{key}:networks", _network_told, _network),
+        RedisMapping(f"{key}:networks", _encode_network, _decode_network),
         RedisMapping(f"{key}:volumes", dict, dict),
-        RedisMapping(f"{key}:containers", _told_of, _container),
+        RedisMapping(f"{key}:containers", _encode_container, _decode_container),
     )
 
 
@@ -257,23 +257,23 @@ def ended(
     )
 
 
-def _ask(question: Callable[[], Any]) -> Any:
+def _call_redis(request: Callable[[], Any]) -> Any:
     """Return the answer of Redis. Raises RuntimeUnavailable."""
     try:
-        return question()
+        return request()
     except redis.RedisError as error:
         raise RuntimeUnavailable(f"The simulated engine's memory does not answer: {error}") from error
 
 
-def _network_told(network: Network) -> dict[str, Any]:
+def _encode_network(network: Network) -> dict[str, Any]:
     return {"labels": dict(network.labels), "subnet": network.subnet, "used": network.used}
 
 
-def _network(told: dict[str, Any]) -> Network:
-    return Network(told["labels"], told["subnet"], told.get("used", []))
+def _decode_network(data: dict[str, Any]) -> Network:
+    return Network(data["labels"], data["subnet"], data.get("used", []))
 
 
-def _told_of(container: Container) -> dict[str, Any]:
+def _encode_container(container: Container) -> dict[str, Any]:
     spec, state = container.spec, container.state
     return {
         "name": spec.name,
@@ -296,30 +296,30 @@ def _told_of(container: Container) -> dict[str, Any]:
     }
 
 
-def _container(told: dict[str, Any]) -> Container:
+def _decode_container(data: dict[str, Any]) -> Container:
     spec = ContainerSpec(
-        name=told["name"],
-        image=told["image"],
-        labels=told["labels"],
-        network=told["network"],
-        cpu_milli=told["cpu"],
-        mem_bytes=told["mem"],
-        mounts=tuple(MountSpec("volume", "", source) for source in told["volumes"]),
+        name=data["name"],
+        image=data["image"],
+        labels=data["labels"],
+        network=data["network"],
+        cpu_milli=data["cpu"],
+        mem_bytes=data["mem"],
+        mounts=tuple(MountSpec("volume", "", source) for source in data["volumes"]),
     )
     state = ContainerState(
         name=spec.name,
-        container_id=told["id"],
+        container_id=data["id"],
         labels=spec.labels,
-        status=ContainerStatus(told["status"]),
-        exit_code=told["code"],
-        was_oom_killed=told["oom"],
-        addresses=told["at"],
-        started_at=_instant(told["since"]),
-        finished_at=_instant(told["until"]),
+        status=ContainerStatus(data["status"]),
+        exit_code=data["code"],
+        was_oom_killed=data["oom"],
+        addresses=data["at"],
+        started_at=_instant(data["since"]),
+        finished_at=_instant(data["until"]),
     )
-    kills = [datetime.fromtimestamp(at, UTC) for at in told["kills"]]
-    ends_at, ends_with = told["ends"]
-    return Container(spec, state, told["out"].encode("latin-1"), ends_at, ends_with, kills)
+    kills = [datetime.fromtimestamp(at, UTC) for at in data["kills"]]
+    ends_at, ends_with = data["ends"]
+    return Container(spec, state, data["out"].encode("latin-1"), ends_at, ends_with, kills)
 
 
 def _instant(seconds: float | None) -> datetime | None:

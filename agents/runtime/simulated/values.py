@@ -53,7 +53,7 @@ class SimulatedDevices:
             return tuple(self._uses.values())
 
 
-def steady_usage(container: Container) -> ContainerUsage:
+def default_usage(container: Container) -> ContainerUsage:
     """Usage of half the cores and a quarter of the memory, with 1 MiB/s of network and disk traffic
     each way since the start.
     """
@@ -82,18 +82,20 @@ def image(reference: str) -> ImageInfo:
     )
 
 
-def log_of(output: bytes) -> LogTail:
+def make_log(output: bytes) -> LogTail:
     """Return the log of a container that wrote `output` to stdout, with one entry per line."""
     lines = enumerate(output.splitlines(keepends=True))
     return LogTail(tuple(LogEntry(1, b"2000-01-01T00:00:00.%09dZ" % number, line) for number, line in lines))
 
 
-def demand_ours(name: str, labels: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+def check_labels(name: str, labels: Mapping[str, str], wanted: Mapping[str, str]) -> None:
     if not carries(labels, wanted):
         raise ContainerConflict(f"{name} exists and is not ours.")
 
 
-def select(objects: Mapping[str, Mapping[str, str]], wanted: Mapping[str, str]) -> list[LabelledObject]:
+def labelled_objects(
+    objects: Mapping[str, Mapping[str, str]], wanted: Mapping[str, str]
+) -> list[LabelledObject]:
     return [
         LabelledObject(name, labels) for name, labels in sorted(objects.items()) if carries(labels, wanted)
     ]

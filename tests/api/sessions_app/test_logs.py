@@ -14,7 +14,7 @@ from rest_framework.test import APIClient
 from agents.runtime.docker.log_entries import LogPart, LogPosition, part_of
 from agents.runtime.port import ContainerGone, RuntimeUnavailable
 from agents.runtime.simulated.async_runtime import SimulatedAsyncRuntime
-from agents.runtime.simulated.values import log_of
+from agents.runtime.simulated.values import make_log
 from common.actors import SYSTEM
 from scheduler.tick import run_tick
 from sessions_app.container_io import kept_logs, logs
@@ -127,7 +127,7 @@ class TestFollowing:
             self: SimulatedAsyncRuntime, name: str, position: LogPosition, *, has_previews: bool
         ) -> AsyncIterator[LogPart]:
             loss = next(losses, None)
-            entries = log_of(self._runtime.output_of(name)[0]).entries
+            entries = make_log(self._runtime.output_of(name)[0]).entries
             async for part in whole(self, name, position):
                 if loss is not None:
                     if loss:
@@ -284,7 +284,7 @@ def read_two_lines_before(react: Callable[[ComputeSession], None], session: Comp
     async def follow_logs(
         self: SimulatedAsyncRuntime, name: str, position: LogPosition, *, has_previews: bool
     ) -> AsyncIterator[LogPart]:
-        yield part_of(log_of(self._runtime.output_of(name)[0]).entries[:2], position)
+        yield part_of(make_log(self._runtime.output_of(name)[0]).entries[:2], position)
         await sync_to_async(react)(session)
         raise ContainerGone(f"No such container: {name}")
 

@@ -198,4 +198,4 @@ def test_names_of_any_characters_are_found(place: Place, superadmin: Client) -> 
         service.remove_limit(actor=SYSTEM, group_id=place.group.pk, name=name)
     limit = {"name": name, "each": {"cpu": 1}}
     with pytest.raises(NotFound):
-        service.put_limit(actor=SYSTEM, group_id=place.group.pk, limit=limit, instead_of=name)
+        service.save_limit(actor=SYSTEM, group_id=place.group.pk, limit=limit, instead_of=name)

@@ -209,7 +209,7 @@ def test_it_is_granted_and_the_grant_revoked(place: Place, superadmin: Client, l
     answer = superadmin.post(f"{page}grants/", {"level": level, "grantee": names[level]})
     assert answer["Location"] == f"{page}#grants"
     grant = GroupGrant.objects.get()
-    assert grantee.level_of(grant.grantee) == level
+    assert grantee.grantee_level(grant.grantee) == level
     assert "Revoke" in superadmin.get(page).content.decode()
     superadmin.post(f"{page}grants/{grant.pk}/revoke/")
     assert not GroupGrant.objects.exists()

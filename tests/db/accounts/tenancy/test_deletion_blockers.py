@@ -19,7 +19,7 @@ from accounts.models import Domain, KeyPair, Project, ResourcePolicy, User
 from accounts.policies import service as policies_service
 from accounts.tenancy import archiving, offboarding
 from agents.models import GroupGrant, Reservation, ResourceGroup
-from agents.reservations.selectors import reservations_of
+from agents.reservations.selectors import current_reservations
 from agents.reservations.service import cancel_reservation
 from agents.resource_groups.service import (
     create_resource_group,
@@ -172,7 +172,7 @@ def test_what_the_closed_still_hold_is_named_and_can_be_taken_from_them(
     delete_policy()
     group = ResourceGroup.objects.get(name="theirs")
     revoke_resource_group(actor=actor, group_id=group.pk, grant_id=group.grants.get().pk)
-    cancel_reservation(actor=actor, group_id=group.pk, reservation_id=reservations_of(group).get().pk)
+    cancel_reservation(actor=actor, group_id=group.pk, reservation_id=current_reservations(group).get().pk)
     set_share_weight(actor=actor, group_id=group.pk, holder=closed, weight=Decimal(1))
     assert not ShareWeight.objects.exists()
     delete_group()

@@ -12,7 +12,7 @@ from agents.core.states import AgentState
 from agents.machines import service as machines_service
 from agents.models import Agent, Reservation, ReservedAgent, ResourceGroup
 from agents.reservations import service as reservations_service
-from agents.reservations.selectors import concerned, reservations_of, with_reserved
+from agents.reservations.selectors import current_reservations, detailed_ids, with_reserved_agents
 from agents.resource_groups import service as resource_groups_service
 from common import clock
 from common.actors import SYSTEM
@@ -57,7 +57,7 @@ def at(monkeypatch: pytest.MonkeyPatch, instant: datetime) -> None:
 def test_one_is_made_told_and_cancelled(place: Place) -> None:
     epoch = run_state(ResourceGroup.objects.get()).epoch
     made = reserve(place, grantee=place.project, reason="Exam")
-    assert list(reservations_of(place.group)) == [made]
+    assert list(current_reservations(place.group)) == [made]
     assert [each.agent for each in made.machines.all()] == [place.agent]
     assert run_state(ResourceGroup.objects.get()).epoch == epoch + 1
     entry = AuditEntry.objects.get(action="agents.reserve_agents")
@@ -321,7 +321,7 @@ def test_whose_a_reservation_is_learn_those_whom_it_concerns(place: Place) -> No
     for grantee in (place.project.domain, place.project, place.owner, None):
         Reservation.objects.all().delete()
         made = [reserve(place, grantee=grantee)]
-        told = [bool(concerned(actor, made)) for actor in (owner, stranger, monitor)]
+        told = [bool(detailed_ids(actor, made)) for actor in (owner, stranger, monitor)]
         assert told == [grantee is not None, False, True]
 
 
@@ -333,7 +333,7 @@ def test_of_reservations_to_come_the_next_of_each_machine_is_read(place: Place) 
         reserve(place, begins=timedelta(weeks=week), agents=agents)
     begun = reserve(place, lasts=HOUR, grantee=place.project)
     reserve(place, begins=timedelta(weeks=5), grantee=place.project.domain)
-    [found] = with_reserved(ResourceGroup.objects.filter(pk=place.group.pk), clock.now())
+    [found] = with_reserved_agents(ResourceGroup.objects.filter(pk=place.group.pk), clock.now())
     told = [(row["agent"], row["starts_at"][:10]) for row in found.reserved]  # type: ignore[attr-defined]
     assert told == [
         (agent.pk, f"{now + timedelta(weeks=weeks):%Y-%m-%d}")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.core.group_limits import MOST_LIMITS, WEEK, Hours, checked, limits_in
+from agents.core.group_limits import MOST_LIMITS, WEEK, Hours, parse_limits, validate_limits
 from common.values.time_zones import zone_or_utc
 
 TYPES = ["interactive", "batch"]
@@ -102,22 +102,22 @@ def shows(hours: Hours, shown: datetime) -> bool:
 
 def test_a_limit_is_kept_in_one_way() -> None:
     raw = {**BY_DAY, "name": " By day ", "begins": "8:00", "days": [5, 1, 2, 3, 4, 1]}
-    [kept] = checked([raw], TYPES)
+    [kept] = validate_limits([raw], TYPES)
     assert kept == BY_DAY
-    assert checked([kept], TYPES) == [kept]
+    assert validate_limits([kept], TYPES) == [kept]
 
 
 def test_without_hours_or_with_all_of_them_it_holds_always() -> None:
     all_hours = {**BY_DAY, "days": list(WEEK), "begins": "06:00", "ends": "06:00"}
     for raw in (ALWAYS, all_hours):
-        [limit] = limits_in(checked([raw], TYPES))
+        [limit] = parse_limits(validate_limits([raw], TYPES))
         assert limit.hours is None
         assert limit.is_in_force(at("2026-11-28 03:00"))
         assert limit.until(at("2026-11-28 03:00")) is None
 
 
 def test_it_counts_sessions_of_its_types() -> None:
-    by_day, always = limits_in(checked([BY_DAY, ALWAYS], TYPES))
+    by_day, always = parse_limits(validate_limits([BY_DAY, ALWAYS], TYPES))
     assert [by_day.counts(each) for each in TYPES] == [False, True]
     assert all(always.counts(each) for each in TYPES)
     assert by_day.is_in_force(at("2026-11-27 10:00"))
@@ -158,7 +158,7 @@ def test_it_counts_sessions_of_its_types() -> None:
 )
 def test_what_is_no_limit_is_refused_with_what_to_do(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=re.escape(says)):
-        checked([{**BY_DAY, **changes}], TYPES)
+        validate_limits([{**BY_DAY, **changes}], TYPES)
 
 
 @pytest.mark.parametrize(
@@ -172,4 +172,4 @@ def test_what_is_no_limit_is_refused_with_what_to_do(changes: dict[str, Any], sa
 )
 def test_so_is_what_is_no_list_of_them(raw: object, says: str) -> None:
     with pytest.raises(ValueError, match=re.escape(says)):
-        checked(raw, TYPES)
+        validate_limits(raw, TYPES)

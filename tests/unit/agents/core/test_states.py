@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.core.states import STATE_TITLES, TRANSITIONS, AgentState, is_legal
-from agents.core.usable_capacity import capacity_of
+from agents.core.usable_capacity import usable_capacity
 from agents.discovery import discover_devices
 from agents.discovery.nvidia import NvidiaDiscovery
 from agents.runtime.port import RuntimeUnavailable
@@ -39,12 +39,12 @@ def test_machine_can_be_retired_from_any_state(state: AgentState) -> None:
     [(GIB // 2, GIB // 4), (2 * GIB, GIB // 2), (40 * GIB, 2 * GIB), (512 * GIB, 4 * GIB)],
 )
 def test_machine_keeps_memory_for_itself(mem_bytes: int, reserved: int) -> None:
-    assert capacity_of(2000, mem_bytes)["mem"] == mem_bytes - reserved
+    assert usable_capacity(2000, mem_bytes)["mem"] == mem_bytes - reserved
 
 
 @given(st.lists(st.integers(2**20, 2**45), min_size=2))
 def test_more_memory_is_never_less_capacity(sizes: list[int]) -> None:
-    capacities = [capacity_of(1000, size)["mem"] for size in sorted(sizes)]
+    capacities = [usable_capacity(1000, size)["mem"] for size in sorted(sizes)]
     assert all(less <= more for less, more in pairwise(capacities))
     assert min(capacities) > 0
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from agents.runtime.usage import usage_of_stats
+from agents.runtime.usage import parse_usage
 
 READ = "2026-11-22T03:04:05.123456789Z"
 
 
 def test_everything_that_an_engine_tells_is_read() -> None:
-    usage = usage_of_stats(
+    usage = parse_usage(
         {
             "read": READ,
             "cpu_stats": {"cpu_usage": {"total_usage": 5_000}},
@@ -43,14 +43,14 @@ def test_everything_that_an_engine_tells_is_read() -> None:
     ],
 )
 def test_memory_is_without_what_would_be_given_back(memory: dict[str, Any], held: int | None) -> None:
-    assert usage_of_stats({"read": READ, "memory_stats": memory}).mem_bytes == held
+    assert parse_usage({"read": READ, "memory_stats": memory}).mem_bytes == held
 
 
 @pytest.mark.parametrize(
     "told", [{}, {"cpu_stats": {}, "networks": {}, "blkio_stats": {"io_service_bytes_recursive": None}}]
 )
 def test_what_is_left_out_is_unknown(told: dict[str, Any]) -> None:
-    usage = usage_of_stats({"read": READ, **told})
+    usage = parse_usage({"read": READ, **told})
     assert [
         usage.cpu_ns, usage.mem_bytes, usage.net_received_bytes, usage.net_sent_bytes, usage.disk_read_bytes,
         usage.disk_written_bytes,

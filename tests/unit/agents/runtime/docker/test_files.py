@@ -172,7 +172,7 @@ async def test_directory_without_a_stat_is_asked_of_the_engine_name_by_name() ->
 
 
 async def test_long_directory_without_a_stat_is_not_shown_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(docker_files, "ASKED_ONE_BY_ONE", 1)
+    monkeypatch.setattr(docker_files, "MAX_SINGLE_LOOKUPS", 1)
     files = files_of(ScriptedProcess(b"./a\0./b\0/yes\0"), a=stat_of(0o644), b=stat_of(0o644))
     entries, is_complete = await files.list_directory("/work", 10)
     assert [entry.name for entry in entries] == ["a"]
