@@ -175,12 +175,12 @@ ACCOUNT_RATE_LIMITS = dict.fromkeys(
     ("login", "login_failed", "reset_password", "change_password", "reauthenticate", "signup")
 )
 ACCOUNT_FORMS = {
-    "login": "accounts.web.sign_in.sign_up_forms.SignInForm",
-    "reauthenticate": "accounts.web.sign_in.sign_up_forms.ConfirmPasswordForm",
-    "reset_password": "accounts.web.sign_in.sign_up_forms.RequestResetForm",
-    "reset_password_from_key": "accounts.web.sign_in.sign_up_forms.ResetPasswordForm",
-    "change_password": "accounts.web.sign_in.sign_up_forms.ChangePasswordForm",
-    "set_password": "accounts.web.sign_in.sign_up_forms.SetPasswordForm",
+    "login": "accounts.web.sign_in.allauth_forms.SignInForm",
+    "reauthenticate": "accounts.web.sign_in.allauth_forms.ConfirmPasswordForm",
+    "reset_password": "accounts.web.sign_in.allauth_forms.RequestResetForm",
+    "reset_password_from_key": "accounts.web.sign_in.allauth_forms.ResetPasswordForm",
+    "change_password": "accounts.web.sign_in.allauth_forms.ChangePasswordForm",
+    "set_password": "accounts.web.sign_in.allauth_forms.SetPasswordForm",
 }
 ACCOUNT_SESSION_REMEMBER = True
 ACCOUNT_PREVENT_ENUMERATION = True
@@ -188,11 +188,11 @@ ACCOUNT_PREVENT_ENUMERATION = True
 ACCOUNT_PASSWORD_RESET_TOKEN_GENERATOR = "django.contrib.auth.tokens.PasswordResetTokenGenerator"
 MFA_ADAPTER = "accounts.sign_in.second_factor.SecondFactorAdapter"
 MFA_FORMS = {
-    "add_webauthn": "accounts.web.sign_in.second_factor_forms.AddPasskeyForm",
-    "edit_webauthn": "accounts.web.sign_in.second_factor_forms.RenamePasskeyForm",
-    "activate_totp": "accounts.web.sign_in.second_factor_forms.ActivateAppForm",
-    "authenticate": "accounts.web.sign_in.second_factor_forms.CodeForm",
-    "reauthenticate": "accounts.web.sign_in.second_factor_forms.ReauthenticationCodeForm",
+    "add_webauthn": "accounts.web.sign_in.allauth_forms.AddPasskeyForm",
+    "edit_webauthn": "accounts.web.sign_in.allauth_forms.RenamePasskeyForm",
+    "activate_totp": "accounts.web.sign_in.allauth_forms.ActivateAppForm",
+    "authenticate": "accounts.web.sign_in.allauth_forms.CodeForm",
+    "reauthenticate": "accounts.web.sign_in.allauth_forms.ReauthenticationCodeForm",
 }
 MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
 MFA_PASSKEY_LOGIN_ENABLED = True

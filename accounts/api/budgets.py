@@ -198,8 +198,8 @@ class BudgetListView(ListAPIView[Budget]):
         """Create a budget for a project or user, as an administrator. Running sessions continue,
         even if the budget is used up.
         """
-        level, owner_id, wanted = _asked(request)
-        budget = service.create_budget(actor=actor_of(request), level=level, owner_id=owner_id, **wanted)
+        level, owner_id, values = _parse_new_budget(request)
+        budget = service.create_budget(actor=actor_of(request), level=level, owner_id=owner_id, **values)
         return Response(BudgetOut(read_budget_states([budget])[0]).data, status=201)
 
 
@@ -215,8 +215,8 @@ class BudgetImpactView(APIView):
         """Show the effect of a budget without creating it: the number of users it applies to, and
         their spending so far.
         """
-        level, owner_id, wanted = _asked(request)
-        budget = service.build_budget(actor_of(request), level, owner_id, wanted)
+        level, owner_id, values = _parse_new_budget(request)
+        budget = service.build_budget(actor_of(request), level, owner_id, values)
         return Response(BudgetImpactOut(budget_impact(budget)).data)
 
 
@@ -235,7 +235,7 @@ class BudgetView(APIView):
         """Change the given fields. Running sessions continue; `impact/` previews the effect."""
         actor = actor_of(request)
         access_budget(actor, budget_id, Action.LIMIT)
-        changes = _changes(request)
+        changes = BudgetChangeInput.parse(request)
         budget = service.update_budget(actor=actor, budget_id=budget_id, changes=changes)
         return Response(BudgetOut(read_budget_states([budget])[0]).data)
 
@@ -255,7 +255,7 @@ class BudgetChangeImpactView(APIView):
     def post(self, request: Request, budget_id: int) -> Response:
         """Show the effect of a change without making it."""
         budget = access_budget(actor_of(request), budget_id, Action.LIMIT)
-        service.apply_budget_changes(budget, _changes(request))
+        service.apply_budget_changes(budget, BudgetChangeInput.parse(request))
         return Response(BudgetImpactOut(budget_impact(budget)).data)
 
 
@@ -275,9 +275,7 @@ class PriceListView(ListAPIView[Price]):
         """Set a price from tomorrow or a later UTC day on, as a superadmin. Past hours keep their
         price.
         """
-        asked = PriceInput(data=request.data)
-        asked.is_valid(raise_exception=True)
-        price = service.set_price(actor=actor_of(request), **asked.validated_data)
+        price = service.set_price(actor=actor_of(request), **PriceInput.parse(request))
         return Response(PriceOut(price).data, status=201)
 
 
@@ -293,20 +291,7 @@ class PriceView(APIView):
         return Response(status=204)
 
 
-def _asked(request: Request) -> tuple[Level, int, dict[str, Any]]:
+def _parse_new_budget(request: Request) -> tuple[Level, int, dict[str, Any]]:
     """Return level and id of the owner and the columns of a budget to create."""
-    asked = BudgetCreateInput(data=request.data)
-    asked.is_valid(raise_exception=True)
-    wanted = dict(asked.validated_data)
-    return Level(wanted.pop("level")), wanted.pop("id"), _typed(wanted)
-
-
-def _changes(request: Request) -> dict[str, Any]:
-    asked = BudgetChangeInput(data=request.data)
-    asked.is_valid(raise_exception=True)
-    return _typed(dict(asked.validated_data))
-
-
-def _typed(wanted: dict[str, Any]) -> dict[str, Any]:
-    kinds = {"unit": Unit, "period": Period}
-    return {name: kinds[name](value) if name in kinds else value for name, value in wanted.items()}
+    values = BudgetCreateInput.parse(request)
+    return Level(values.pop("level")), values.pop("id"), values

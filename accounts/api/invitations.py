@@ -132,10 +132,9 @@ class InvitationListView(ListAPIView[Invitation]):
         """Invite a user to a domain that accepts invitations. The response has the link. The link
         is also mailed if mail is configured and an address is given.
         """
-        asked = InvitationInput(data=request.data)
-        asked.is_valid(raise_exception=True)
-        wanted = {**asked.validated_data, "role": Role(asked.validated_data["role"])}
-        invitation, url = invitations.create_invitation(actor=actor_of(request), **wanted)
+        values = InvitationInput.parse(request)
+        values["role"] = Role(values["role"])
+        invitation, url = invitations.create_invitation(actor=actor_of(request), **values)
         return Response(
             {**InvitationOut(invitation).data, "url": url}, status=201, headers={"Cache-Control": "no-store"}
         )
@@ -170,14 +169,12 @@ class DomainSignUpView(APIView):
         `mail_domains`.
         """
         _domain_for_change(request, domain_id)
-        asked = SignUpInput(data=request.data)
-        asked.is_valid(raise_exception=True)
-        wanted = asked.validated_data
+        values = SignUpInput.parse(request)
         domain = archiving.set_sign_up(
             actor=actor_of(request),
             domain_id=domain_id,
-            sign_up=SignUp(wanted["sign_up"]),
-            mail_domains=wanted["mail_domains"],
+            sign_up=SignUp(values["sign_up"]),
+            mail_domains=values["mail_domains"],
         )
         return Response(SignUpOut(domain).data)
 

@@ -9,26 +9,88 @@ from typing import Any
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework import serializers
 from rest_framework.generics import ListAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from accounts.api.serializers import (
-    KeyPairChangeInput,
-    KeyPairCreatedOut,
-    KeyPairCreateInput,
-    KeyPairOut,
-    KeyPairRotateInput,
-)
-from accounts.core.token_secrets import DEFAULT_LIFETIME
+from accounts.api.people_serializers import SCOPES
+from accounts.core.token_secrets import DEFAULT_LIFETIME, LONGEST_GRACE, check_token_name
 from accounts.credentials import keypairs as credentials_keypairs
 from accounts.models import KeyPair
 from common import clock
 from common.errors import PermissionDenied
 from common.rest.actor import actor_of
 from common.rest.idempotency import takes_idempotency_key
+from common.rest.input import InputSerializer, TextField
 from common.token_scopes import EVERY_TOKEN, FOR_ADMIN
+
+
+class KeyPairOut(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    name = serializers.CharField()
+    access_key = serializers.CharField()
+    scopes = serializers.ListField(child=serializers.ChoiceField(choices=SCOPES))
+    is_active = serializers.BooleanField()
+    created_at = serializers.DateTimeField()
+    expires_at = serializers.DateTimeField(allow_null=True)
+    last_used_at = serializers.DateTimeField(allow_null=True)
+    last_used_ip = serializers.IPAddressField(allow_null=True)
+    old_secret_until = serializers.DateTimeField(
+        allow_null=True, help_text="End of the period during which the previous secret still works."
+    )
+
+
+def scopes_field(**options: Any) -> serializers.ListField:
+    return serializers.ListField(
+        child=serializers.ChoiceField(choices=SCOPES), required=False, max_length=len(SCOPES), **options
+    )
+
+
+class KeyPairCreateInput(InputSerializer):
+    name = TextField(check=check_token_name, help_text="Name of the token, 1 to 60 characters.")
+    scopes = scopes_field(
+        help_text="Scopes of the token; default: all scopes of your present token or login."
+    )
+    expires_at = serializers.DateTimeField(
+        required=False,
+        allow_null=True,
+        help_text=f"null: never. Default: in {DEFAULT_LIFETIME.days} days. Not later than that of the token that you use.",
+    )
+
+
+class KeyPairChangeInput(InputSerializer):
+    name = TextField(check=check_token_name, required=False)
+    scopes = scopes_field()
+    is_active = serializers.BooleanField(
+        required=False, help_text="false suspends the token until it is true again."
+    )
+
+
+class HoursField(serializers.FloatField):
+    """Number of hours; rejects booleans and numeric strings."""
+
+    def to_internal_value(self, data: Any) -> float:
+        if isinstance(data, bool) or not isinstance(data, int | float):
+            self.fail("invalid")
+        return super().to_internal_value(data)
+
+
+class KeyPairRotateInput(InputSerializer):
+    grace_hours = HoursField(
+        required=False,
+        default=0,
+        min_value=0,
+        max_value=LONGEST_GRACE / timedelta(hours=1),
+        help_text="Hours during which the previous secret still works; default: 0.",
+    )
+
+
+class KeyPairCreatedOut(KeyPairOut):
+    token = serializers.CharField(
+        help_text="Text of the token; shown only in this response, as Berth stores only a hash."
+    )
 
 
 @extend_schema_view(get=extend_schema(operation_id="list_keypairs"))
@@ -51,11 +113,9 @@ class KeyPairListView(ListAPIView[KeyPair]):
         no further scopes and expires no later.
         """
         require_newest_secret(request)
-        asked = KeyPairCreateInput(data=request.data)
-        asked.is_valid(raise_exception=True)
-        wanted = {"expires_at": clock.now() + DEFAULT_LIFETIME, **asked.validated_data}
+        values = {"expires_at": clock.now() + DEFAULT_LIFETIME, **KeyPairCreateInput.parse(request)}
         return _shown_once(
-            *credentials_keypairs.create_keypair(actor=actor_of(request), **wanted), status=201
+            *credentials_keypairs.create_keypair(actor=actor_of(request), **values), status=201
         )
 
 
@@ -74,10 +134,8 @@ class KeyPairView(APIView):
         Connections that it may no longer open end within seconds.
         """
         require_newest_secret(request)
-        asked = KeyPairChangeInput(data=request.data)
-        asked.is_valid(raise_exception=True)
         changed = credentials_keypairs.update_keypair(
-            actor=actor_of(request), keypair_id=keypair_id, **asked.validated_data
+            actor=actor_of(request), keypair_id=keypair_id, **KeyPairChangeInput.parse(request)
         )
         return Response(KeyPairOut(changed).data)
 
@@ -102,9 +160,7 @@ class KeyPairRotationView(APIView):
         needs `admin`.
         """
         require_newest_secret(request)
-        asked = KeyPairRotateInput(data=request.data)
-        asked.is_valid(raise_exception=True)
-        grace = timedelta(hours=asked.validated_data["grace_hours"])
+        grace = timedelta(hours=KeyPairRotateInput.parse(request)["grace_hours"])
         rotated = credentials_keypairs.rotate_keypair(
             actor=actor_of(request), keypair_id=keypair_id, grace=grace
         )

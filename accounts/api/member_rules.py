@@ -111,9 +111,7 @@ class RuleImpactView(APIView):
 
 
 def _rules_in(request: Request) -> list[tuple[str, str]]:
-    asked = MemberRulesInput(data=request.data)
-    asked.is_valid(raise_exception=True)
-    return [(rule["kind"], rule["value"]) for rule in asked.validated_data["rules"]]
+    return [(rule["kind"], rule["value"]) for rule in MemberRulesInput.parse(request)["rules"]]
 
 
 def _answer(actor: Actor, project: Project) -> Response:

@@ -13,10 +13,13 @@ from rest_framework.views import APIView
 from accounts.api.people_serializers import (
     CloseInput,
     ClosingOut,
+    MeOut,
+    OwnTokenOut,
     UserChangeInput,
     UserCreatedOut,
     UserCreateInput,
     UserOut,
+    WhoAmIOut,
 )
 from accounts.core.authorization import Action
 from accounts.core.roles import Role
@@ -35,9 +38,19 @@ from common.actors import Actor
 from common.rest.actor import actor_of
 from common.rest.errors import ErrorOut
 from common.rest.idempotency import takes_idempotency_key
-from common.token_scopes import FOR_ADMIN
+from common.token_scopes import EVERY_TOKEN, FOR_ADMIN
 
 STATES = (("open", "open"), ("closed", "closed"))
+
+
+class MeView(APIView):
+    token_scopes = EVERY_TOKEN
+
+    @extend_schema(operation_id="me", responses={200: WhoAmIOut})
+    def get(self, request: Request) -> Response:
+        """Show the user of the token or login, and the scopes of the token."""
+        token = OwnTokenOut(request.auth).data if request.auth is not None else None
+        return Response({**MeOut(request.user).data, "token": token})
 
 
 class UserFilter(filters.FilterSet):
@@ -84,10 +97,9 @@ class UserListView(ListAPIView[User]):
         """Create a user, as an administrator of the domain. Without a password the response has a
         link for the first sign-in.
         """
-        asked = UserCreateInput(data=request.data)
-        asked.is_valid(raise_exception=True)
-        wanted = {**asked.validated_data, "role": Role(asked.validated_data["role"])}
-        user, url = onboarding.onboard_user(actor=actor_of(request), **wanted)
+        values = UserCreateInput.parse(request)
+        values["role"] = Role(values["role"])
+        user, url = onboarding.onboard_user(actor=actor_of(request), **values)
         return Response(
             {**UserOut(user).data, "sign_in_url": url}, status=201, headers={"Cache-Control": "no-store"}
         )
@@ -109,9 +121,7 @@ class UserView(APIView):
         """
         actor = actor_of(request)
         access_user(actor, user_id, Action.EDIT)
-        asked = UserChangeInput(data=request.data)
-        asked.is_valid(raise_exception=True)
-        changes: dict[str, Any] = dict(asked.validated_data)
+        changes = UserChangeInput.parse(request)
         if "domain" in changes:
             changes["domain"] = find_domain(actor, changes["domain"])
         if "role" in changes:
@@ -145,9 +155,8 @@ class UserClosingView(APIView):
         """
         actor = actor_of(request)
         access_user(actor, user_id, Action.CLOSE)
-        asked = CloseInput(data=request.data)
-        asked.is_valid(raise_exception=True)
-        folders, email = OffBoarding.Folders(asked.validated_data["folders"]), asked.validated_data["heir"]
+        values = CloseInput.parse(request)
+        folders, email = OffBoarding.Folders(values["folders"]), values["heir"]
         new_owner = find_user(actor, email, field="heir") if email else None
         offboarding.close_user(actor=actor, user_id=user_id, folders=folders, new_owner=new_owner)
         return Response(_closing(actor, user_id), status=202)

@@ -8,11 +8,41 @@ from accounts.core.roles import ProjectRole, Role
 from accounts.core.sign_in_requirements import SecondFactor
 from accounts.models import OffBoarding
 from common.rest.input import InputSerializer, TextField
+from common.token_scopes import TokenScope
 
 ROLES = [role.value for role in Role]
+SCOPES = [scope.value for scope in TokenScope]
 SECOND_FACTORS = [wish.value for wish in SecondFactor]
 PROJECT_ROLES = [role.value for role in ProjectRole]
 MOST_PROJECTS = 50
+
+
+class DomainOut(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    title = serializers.CharField()
+
+
+class MeOut(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    email = serializers.EmailField()
+    name = serializers.CharField()
+    role = serializers.ChoiceField(choices=ROLES)
+    domain = DomainOut()
+
+
+class OwnTokenOut(serializers.Serializer[Any]):
+    """The token that authenticates the request."""
+
+    id = serializers.IntegerField()
+    name = serializers.CharField()
+    scopes = serializers.ListField(child=serializers.ChoiceField(choices=SCOPES))
+    expires_at = serializers.DateTimeField(allow_null=True)
+
+
+class WhoAmIOut(MeOut):
+    token = OwnTokenOut(
+        allow_null=True, help_text="Token that authenticates the request; null for a browser."
+    )
 
 
 class UserProjectOut(serializers.Serializer[Any]):

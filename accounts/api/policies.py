@@ -1,10 +1,12 @@
-"""REST endpoints of resource policies and their assignment."""
+"""REST endpoints of resource policies, their assignment, and the limits that apply to a user."""
 
 from typing import Any
 
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
+from rest_framework import serializers
 from rest_framework.generics import ListAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -19,8 +21,10 @@ from accounts.api.policy_serializers import (
     PolicyOut,
     PolicyUserOut,
 )
+from accounts.core import allow_lists
 from accounts.core.authorization import Action
-from accounts.core.limits import Level
+from accounts.core.limits import Level, Scope, all_limits, effective_limits
+from accounts.limits import allow_list_json, read_scopes, scope_ids, user_scopes
 from accounts.models import ResourcePolicy
 from accounts.policies import service
 from accounts.policies.selectors import (
@@ -31,14 +35,32 @@ from accounts.policies.selectors import (
     policy_impact,
     visible_policies,
 )
-from accounts.selectors import find_domain, may_do_everything
+from accounts.selectors import (
+    access_usable_project,
+    find_domain,
+    find_shared_project,
+    find_user,
+    may_do_everything,
+)
+from common.actors import Actor
 from common.errors import NotFound
 from common.rest.actor import actor_of
-from common.rest.errors import ErrorOut
+from common.rest.errors import AllowListOut, ErrorOut, LimitOut
 from common.rest.idempotency import takes_idempotency_key
-from common.token_scopes import FOR_ADMIN
+from common.rest.input import query_value
+from common.token_scopes import EVERY_TOKEN, FOR_ADMIN
 
 MOST_USERS = 1000
+
+
+class EffectiveLimitsOut(serializers.Serializer[Any]):
+    user = serializers.CharField(allow_blank=True, help_text="E-mail address in the request; empty: you.")
+    project = serializers.CharField(allow_blank=True)
+    limits = LimitOut(many=True, help_text="Tightest value of each limit, and all values with `is_joint`.")
+    levels = LimitOut(many=True, help_text="Each limit of each level.")
+    allow_lists = AllowListOut(
+        many=True, help_text="Allow-lists of each level; a value must be in all lists of its kind."
+    )
 
 
 class PolicyFilter(filters.FilterSet):
@@ -68,12 +90,10 @@ class PolicyListView(ListAPIView[ResourcePolicy]):
         """Create a policy of your domain or, as a superadmin, of the whole installation. It is not
         assigned yet.
         """
-        asked = PolicyCreateInput(data=request.data)
-        asked.is_valid(raise_exception=True)
-        actor, wanted = actor_of(request), dict(asked.validated_data)
-        name, home = wanted.pop("name"), wanted.pop("domain")
+        values = PolicyCreateInput.parse(request)
+        actor, name, home = actor_of(request), values.pop("name"), values.pop("domain")
         domain = find_domain(actor, home) if home or not may_do_everything(actor) else None
-        policy = service.create_policy(actor=actor, name=name, domain=domain, limits=wanted)
+        policy = service.create_policy(actor=actor, name=name, domain=domain, limits=values)
         return Response(PolicyOut(policy).data, status=201)
 
 
@@ -93,11 +113,9 @@ class PolicyView(APIView):
         """
         actor = actor_of(request)
         access_policy(actor, policy_id, Action.EDIT)
-        asked = PolicyChangeInput(data=request.data)
-        asked.is_valid(raise_exception=True)
-        wanted = dict(asked.validated_data)
-        name, is_default = wanted.pop("name", None), wanted.pop("is_default", None)
-        policy = service.update_policy(actor=actor, policy_id=policy_id, name=name, limits=wanted)
+        values = PolicyChangeInput.parse(request)
+        name, is_default = values.pop("name", None), values.pop("is_default", None)
+        policy = service.update_policy(actor=actor, policy_id=policy_id, name=name, limits=values)
         if is_default:
             policy = service.make_default(actor=actor, policy_id=policy_id)
         return Response(PolicyOut(policy).data)
@@ -134,9 +152,7 @@ class PolicyImpactView(APIView):
         """
         actor = actor_of(request)
         policy = access_policy(actor, policy_id, Action.EDIT)
-        asked = PolicyChangeInput(data=request.data)
-        asked.is_valid(raise_exception=True)
-        return Response(ImpactOut(policy_impact(actor, policy, asked.validated_data)).data)
+        return Response(ImpactOut(policy_impact(actor, policy, PolicyChangeInput.parse(request))).data)
 
 
 class PolicyAssignmentView(APIView):
@@ -152,12 +168,10 @@ class PolicyAssignmentView(APIView):
         sessions continue, except idle or under-utilised ones: they end by the policy's limits,
         after a warning to their owners.
         """
-        asked = AssignmentInput(data=request.data)
-        asked.is_valid(raise_exception=True)
-        actor, wanted = actor_of(request), asked.validated_data
-        level = Level(wanted["level"])
-        target = service.access_limited(actor, level, wanted["id"])
-        policy = _wanted_policy(request, level, service.target_domain_id(target), wanted["policy"])
+        values = AssignmentInput.parse(request)
+        actor, level = actor_of(request), Level(values["level"])
+        target = service.access_limited(actor, level, values["id"])
+        policy = _wanted_policy(request, level, service.target_domain_id(target), values["policy"])
         service.assign_policy(actor=actor, target=target, policy=policy)
         body: dict[str, Any] = {
             "level": level, "id": target.pk, "name": str(target), "policy": policy.name if policy else ""
@@ -181,3 +195,48 @@ def _wanted_policy(request: Request, level: Level, domain_id: int, name: str) ->
         except NotFound:
             pass
     return find_policy(actor, name)
+
+
+class LimitListView(APIView):
+    token_scopes = EVERY_TOKEN
+
+    @extend_schema(
+        operation_id="list_limits",
+        parameters=[
+            OpenApiParameter(
+                "user",
+                OpenApiTypes.STR,
+                description="E-mail address of a user visible to you; default: you.",
+            ),
+            OpenApiParameter(
+                "project",
+                OpenApiTypes.STR,
+                description="Name of a project of the user; without it, limits of projects are left out.",
+            ),
+        ],
+        responses={200: EffectiveLimitsOut, 401: ErrorOut, 403: ErrorOut, 404: ErrorOut},
+    )
+    def get(self, request: Request) -> Response:
+        """Show the limits of yourself or of a user you look after: the tightest value of each limit
+        with its source, use and rest; then each limit at each level, and each allow-list. Limits
+        that are not listed are unlimited.
+        """
+        email, name = query_value(request, "user"), query_value(request, "project")
+        scopes = _scopes(actor_of(request), email, name)
+        lists = [allow_list_json(each) for each in allow_lists.all_lists(scopes)]
+        body = {
+            "user": email,
+            "project": name,
+            "limits": effective_limits(scopes),
+            "levels": all_limits(scopes),
+        }
+        body["allow_lists"] = lists
+        return Response(EffectiveLimitsOut(body).data)
+
+
+def _scopes(actor: Actor, email: str, name: str) -> list[Scope]:
+    if not email:
+        project = access_usable_project(actor, name) if name else None
+        return read_scopes(scope_ids(actor, project).keys())
+    user = find_user(actor, email, field="user")
+    return user_scopes(user, find_shared_project(actor, user, name) if name else None)

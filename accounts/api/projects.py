@@ -87,11 +87,10 @@ class ProjectListView(ListAPIView[Project]):
     @takes_idempotency_key
     def post(self, request: Request) -> Response:
         """Create a project, as an administrator of the domain."""
-        asked = ProjectCreateInput(data=request.data)
-        asked.is_valid(raise_exception=True)
-        actor, wanted = actor_of(request), dict(asked.validated_data)
-        domain = find_domain(actor, wanted.pop("domain"))
-        project = service.create_project(actor=actor, domain=domain, **wanted)
+        values = ProjectCreateInput.parse(request)
+        actor = actor_of(request)
+        domain = find_domain(actor, values.pop("domain"))
+        project = service.create_project(actor=actor, domain=domain, **values)
         return Response(ManagedProjectOut(project).data, status=201)
 
 
@@ -112,9 +111,9 @@ class ProjectView(APIView):
         """
         actor = actor_of(request)
         access_project(actor, project_id, Action.EDIT)
-        asked = NamedChangeInput(data=request.data)
-        asked.is_valid(raise_exception=True)
-        project = archiving.update_project(actor=actor, project_id=project_id, **asked.validated_data)
+        project = archiving.update_project(
+            actor=actor, project_id=project_id, **NamedChangeInput.parse(request)
+        )
         return Response(ManagedProjectOut(project).data)
 
     @extend_schema(operation_id="purge_project", responses={204: None})
@@ -148,10 +147,9 @@ class MemberListView(ListAPIView[Membership]):
         """Add a user of the domain to the project, or change the role of a member."""
         actor = actor_of(request)
         project = access_project(actor, project_id, Action.MANAGE_MEMBERS)
-        asked = MemberInput(data=request.data)
-        asked.is_valid(raise_exception=True)
-        user = find_domain_user(project, asked.validated_data["email"])
-        role = ProjectRole(asked.validated_data["role"])
+        values = MemberInput.parse(request)
+        user = find_domain_user(project, values["email"])
+        role = ProjectRole(values["role"])
         membership = service.add_member(actor=actor, project=project, user=user, role=role)
         return Response(MemberOut(membership).data, status=201)
 
@@ -186,9 +184,7 @@ class DomainListView(ListAPIView[Domain]):
     @takes_idempotency_key
     def post(self, request: Request) -> Response:
         """Create a domain, as a superadmin."""
-        asked = DomainCreateInput(data=request.data)
-        asked.is_valid(raise_exception=True)
-        domain = service.create_domain(actor=actor_of(request), **asked.validated_data)
+        domain = service.create_domain(actor=actor_of(request), **DomainCreateInput.parse(request))
         return Response(ManagedDomainOut(domain).data, status=201)
 
 
@@ -205,9 +201,7 @@ class DomainView(APIView):
         """Change a domain, close it (`is_active` false) or reopen it, as a superadmin."""
         actor = actor_of(request)
         access_domain(actor, domain_id, Action.EDIT)
-        asked = DomainChangeInput(data=request.data)
-        asked.is_valid(raise_exception=True)
-        domain = archiving.update_domain(actor=actor, domain_id=domain_id, **asked.validated_data)
+        domain = archiving.update_domain(actor=actor, domain_id=domain_id, **DomainChangeInput.parse(request))
         return Response(ManagedDomainOut(domain).data)
 
     @extend_schema(operation_id="purge_domain", responses={204: None})

@@ -113,9 +113,7 @@ class UserSignInView(APIView):
         """
         actor = actor_of(request)
         access_user(actor, user_id, Action.EDIT)
-        asked = SignInInput(data=request.data)
-        asked.is_valid(raise_exception=True)
-        admin_control.update_sign_in(actor=actor, user_id=user_id, **asked.validated_data)
+        admin_control.update_sign_in(actor=actor, user_id=user_id, **SignInInput.parse(request))
         return Response(_shown(actor, user_id))
 
 

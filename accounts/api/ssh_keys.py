@@ -71,9 +71,7 @@ class SshKeyListView(ListAPIView[SshKey]):
         `folders` and `admin`.
         """
         require_newest_secret(request)
-        asked = SshKeyAddInput(data=request.data)
-        asked.is_valid(raise_exception=True)
-        added = ssh_keys.add_ssh_key(actor=actor_of(request), **asked.validated_data)
+        added = ssh_keys.add_ssh_key(actor=actor_of(request), **SshKeyAddInput.parse(request))
         return Response(SshKeyOut(added).data, status=201)
 
 

@@ -18,9 +18,8 @@ from accounts.api.keypairs import (
     UserKeyPairListView,
     UserKeyPairView,
 )
-from accounts.api.limits import LimitListView
 from accounts.api.member_rules import MemberRulesView, RuleImpactView
-from accounts.api.people import UserClosingView, UserListView, UserView
+from accounts.api.people import MeView, UserClosingView, UserListView, UserView
 from accounts.api.people_imports import (
     PeopleImportLinkView,
     PeopleImportListView,
@@ -28,6 +27,7 @@ from accounts.api.people_imports import (
     PeopleImportView,
 )
 from accounts.api.policies import (
+    LimitListView,
     PolicyAssignmentView,
     PolicyImpactView,
     PolicyListView,
@@ -51,7 +51,6 @@ from accounts.api.sign_ins import (
     UserSignInView,
 )
 from accounts.api.ssh_keys import SshKeyListView, SshKeyView, UserSshKeyListView, UserSshKeyView
-from accounts.api.views import MeView
 
 urlpatterns = [
     path("me/", MeView.as_view(), name="api-me"),

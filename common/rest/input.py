@@ -8,6 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django_filters import rest_framework as filters
 from rest_framework import serializers
+from rest_framework.request import Request
 
 from common.errors import InvalidInput
 from common.values.text import check_text, check_unicode, normalised, quoted, shown, unknown_field
@@ -81,6 +82,13 @@ class InputSerializer(serializers.Serializer[Any]):
                     {shown(name): [unknown_field(name, self.fields)] for name in unknown}
                 )
         return super().to_internal_value(data)
+
+    @classmethod
+    def parse(cls, request: Request) -> dict[str, Any]:
+        """Return the validated fields of the request's body. Raises ValidationError."""
+        body = cls(data=request.data)
+        body.is_valid(raise_exception=True)
+        return dict(body.validated_data)
 
 
 class TextField(serializers.CharField):

@@ -41,10 +41,10 @@ from accounts.policies.service import target_level
 from accounts.selectors import oversees_people, sees_everything, visible_domains
 from accounts.tenancy.preferences import column_choice
 from accounts.web.budgets.forms import BudgetForm, NewBudgetForm, budget_initial
-from accounts.web.form_errors import add_errors, form_digest
+from accounts.web.form_errors import errors_as_messages, errors_in_form, form_digest
 from accounts.web.page_access import page_not_found
 from common.actors import Actor
-from common.errors import BerthError, NotFound
+from common.errors import NotFound
 from common.pages.status_styles import Tone
 from common.pages.tables import ALL, Column, Filter, Listing, Tab, Table, define_table
 from common.rest.actor import actor_of
@@ -133,22 +133,21 @@ def new_budget(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return _budget_page(request, None, NewBudgetForm(initial={"owner": request.GET.get("for", "")[:254]}))
     form = NewBudgetForm(request.POST)
-    if not form.is_valid():
-        return _budget_page(request, None, form, status=422)
-    try:
-        wanted, owner = form.wanted(), find_owner(actor, form.cleaned_data["owner"])
-        budget = service.build_budget(actor, target_level(owner), owner.pk, wanted)
-        confirmed = {**wanted, "owner": owner.pk}
-        if request.POST.get("sure") != form_digest(confirmed):
-            return _budget_page(
-                request, None, form, impact=budget_impact(budget), sure=form_digest(confirmed)
+    if form.is_valid():
+        with errors_in_form(form):
+            wanted, owner = form.wanted(), find_owner(actor, form.cleaned_data["owner"])
+            budget = service.build_budget(actor, target_level(owner), owner.pk, wanted)
+            confirmed = {**wanted, "owner": owner.pk}
+            if request.POST.get("sure") != form_digest(confirmed):
+                return _budget_page(
+                    request, None, form, impact=budget_impact(budget), sure=form_digest(confirmed)
+                )
+            budget = service.create_budget(
+                actor=actor, level=target_level(owner), owner_id=owner.pk, **wanted
             )
-        budget = service.create_budget(actor=actor, level=target_level(owner), owner_id=owner.pk, **wanted)
-    except BerthError as refusal:
-        add_errors(form, refusal)
-        return _budget_page(request, None, form, status=422)
-    messages.success(request, _("{name} has a budget now.").format(name=budget.owner_name))
-    return redirect("budget", budget.pk)
+            messages.success(request, _("{name} has a budget now.").format(name=budget.owner_name))
+            return redirect("budget", budget.pk)
+    return _budget_page(request, None, form, status=422)
 
 
 @login_required
@@ -161,22 +160,19 @@ def budget_page(request: HttpRequest, budget_id: int) -> HttpResponse:
         return _budget_page(request, budget, BudgetForm(initial=budget_initial(budget)))
     budget = access_budget(actor, budget_id, Action.LIMIT)
     form = BudgetForm(request.POST)
-    if not form.is_valid():
-        return _budget_page(request, budget, form, status=422)
-    try:
-        wanted = form.wanted()
-        changed = access_budget(actor, budget_id, Action.LIMIT)
-        service.apply_budget_changes(changed, wanted)
-        if request.POST.get("sure") != form_digest(wanted):
-            return _budget_page(
-                request, budget, form, impact=budget_impact(changed), sure=form_digest(wanted)
-            )
-        service.update_budget(actor=actor, budget_id=budget_id, changes=wanted)
-    except BerthError as refusal:
-        add_errors(form, refusal)
-        return _budget_page(request, budget, form, status=422)
-    messages.success(request, _("The budget is changed."))
-    return redirect("budget", budget_id)
+    if form.is_valid():
+        with errors_in_form(form):
+            wanted = form.wanted()
+            changed = access_budget(actor, budget_id, Action.LIMIT)
+            service.apply_budget_changes(changed, wanted)
+            if request.POST.get("sure") != form_digest(wanted):
+                return _budget_page(
+                    request, budget, form, impact=budget_impact(changed), sure=form_digest(wanted)
+                )
+            service.update_budget(actor=actor, budget_id=budget_id, changes=wanted)
+            messages.success(request, _("The budget is changed."))
+            return redirect("budget", budget_id)
+    return _budget_page(request, budget, form, status=422)
 
 
 @login_required
@@ -184,15 +180,13 @@ def budget_page(request: HttpRequest, budget_id: int) -> HttpResponse:
 def delete_budget(request: HttpRequest, budget_id: int) -> HttpResponse:
     actor = _require_overseer(request)
     budget = access_budget(actor, budget_id, Action.LIMIT)
-    try:
+    with errors_as_messages(request):
         if request.POST.get("confirm", "") != budget.owner_name:
             raise NotFound(_("This is not whose budget it is, so nothing was done."))
         service.delete_budget(actor=actor, budget_id=budget_id)
-    except BerthError as refusal:
-        messages.error(request, f"{refusal.message} {refusal.hint}".strip())
-        return redirect("budget", budget_id)
-    messages.success(request, _("The budget of {name} is removed.").format(name=budget.owner_name))
-    return redirect("budgets")
+        messages.success(request, _("The budget of {name} is removed.").format(name=budget.owner_name))
+        return redirect("budgets")
+    return redirect("budget", budget_id)
 
 
 def _budget_row(state: BudgetState) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from accounts.models import Price
 from accounts.selectors import may_do_everything, oversees_people
 from accounts.tenancy.preferences import column_choice
 from accounts.web.budgets.forms import SUGGESTED_SLOTS, PriceForm
-from accounts.web.form_errors import add_errors
+from accounts.web.form_errors import errors_as_messages, errors_in_form
 from accounts.web.page_access import page_not_found
 from common.errors import InvalidInput
 from common.pages.tables import Column, Listing, Table, define_table
@@ -55,30 +55,24 @@ def price_list(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return _page(request, PriceForm(initial={"since": tomorrow()}))
     form = PriceForm(request.POST)
-    if not form.is_valid():
-        return _page(request, form, status=422)
-    try:
-        price = service.set_price(actor=actor_of(request), **form.cleaned_data)
-    except InvalidInput as refusal:
-        add_errors(form, refusal)
-        return _page(request, form, status=422)
-    sentence = _("An hour of {resource} costs {price} from {day} on.")
-    sentence = sentence.format(
-        resource=price.slot_name, price=_format_price(price), day=price.since.isoformat()
-    )
-    messages.success(request, sentence)
-    return redirect("prices")
+    if form.is_valid():
+        with errors_in_form(form, InvalidInput):
+            price = service.set_price(actor=actor_of(request), **form.cleaned_data)
+            sentence = _("An hour of {resource} costs {price} from {day} on.")
+            sentence = sentence.format(
+                resource=price.slot_name, price=_format_price(price), day=price.since.isoformat()
+            )
+            messages.success(request, sentence)
+            return redirect("prices")
+    return _page(request, form, status=422)
 
 
 @login_required
 @require_POST
 def delete_price(request: HttpRequest, price_id: int) -> HttpResponse:
     _require_overseer(request)
-    try:
+    with errors_as_messages(request, InvalidInput):
         service.delete_price(actor=actor_of(request), price_id=price_id)
-    except InvalidInput as refusal:
-        messages.error(request, f"{refusal.message} {refusal.hint}".strip())
-    else:
         messages.success(request, _("The price is withdrawn; the one before it applies again."))
     return redirect("prices")
 

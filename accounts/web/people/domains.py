@@ -20,12 +20,12 @@ from accounts.models import Domain, Project, User
 from accounts.selectors import access_domain, read_actor_scope, visible_domains
 from accounts.tenancy import archiving, service
 from accounts.tenancy.preferences import column_choice
-from accounts.web.form_errors import add_errors
+from accounts.web.form_errors import errors_as_messages, errors_in_form
 from accounts.web.page_access import require_global_overseer
 from accounts.web.people.forms import DomainForm, NamedForm, SignUpForm
 from accounts.web.policies.policies import policy_card
 from common.actors import Actor
-from common.errors import BerthError, NotFound
+from common.errors import NotFound
 from common.pages.tables import Column, Listing, Tab, Table, define_table
 from common.rest.actor import actor_of
 from common.rest.idempotency import submit_once
@@ -58,15 +58,12 @@ def domain_list(request: HttpRequest) -> HttpResponse:
     """List the domains; POST creates one."""
     actor = require_global_overseer(request)
     form = NamedForm(request.POST if request.method == "POST" else None)
-    if request.method != "POST" or not form.is_valid():
-        return _list_page(request, actor, form, status=422 if request.method == "POST" else 200)
-    try:
-        domain = service.create_domain(actor=actor, **form.cleaned_data)
-    except BerthError as refusal:
-        add_errors(form, refusal)
-        return _list_page(request, actor, form, status=422)
-    messages.success(request, _("The domain “{name}” is ready.").format(name=domain.name))
-    return redirect("domain", domain.pk)
+    if request.method == "POST" and form.is_valid():
+        with errors_in_form(form):
+            domain = service.create_domain(actor=actor, **form.cleaned_data)
+            messages.success(request, _("The domain “{name}” is ready.").format(name=domain.name))
+            return redirect("domain", domain.pk)
+    return _list_page(request, actor, form, status=422 if request.method == "POST" else 200)
 
 
 @login_required
@@ -80,15 +77,12 @@ def domain_page(request: HttpRequest, domain_id: int) -> HttpResponse:
         return _page(request, domain, DomainForm(initial=initial))
     domain = access_domain(actor, domain_id, Action.EDIT)
     form = DomainForm(request.POST)
-    if not form.is_valid():
-        return _page(request, domain, form, status=422)
-    try:
-        archiving.update_domain(actor=actor, domain_id=domain_id, **form.cleaned_data)
-    except BerthError as refusal:
-        add_errors(form, refusal)
-        return _page(request, domain, form, status=422)
-    messages.success(request, _("The domain is changed."))
-    return redirect("domain", domain_id)
+    if form.is_valid():
+        with errors_in_form(form):
+            archiving.update_domain(actor=actor, domain_id=domain_id, **form.cleaned_data)
+            messages.success(request, _("The domain is changed."))
+            return redirect("domain", domain_id)
+    return _page(request, domain, form, status=422)
 
 
 @login_required
@@ -98,19 +92,16 @@ def change_sign_up(request: HttpRequest, domain_id: int) -> HttpResponse:
     actor = require_global_overseer(request)
     domain = access_domain(actor, domain_id, Action.EDIT)
     named, form = NamedForm(initial={"name": domain.name, "title": domain.title}), SignUpForm(request.POST)
-    if not form.is_valid():
-        return _page(request, domain, named, sign_up=form, status=422)
-    wanted = form.cleaned_data
-    names = re.split(r"[\s,;]+", wanted["mail_domains"])
-    try:
-        archiving.set_sign_up(
-            actor=actor, domain_id=domain_id, sign_up=SignUp(wanted["sign_up"]), mail_domains=names
-        )
-    except BerthError as refusal:
-        add_errors(form, refusal)
-        return _page(request, domain, named, sign_up=form, status=422)
-    messages.success(request, _("The domain is changed."))
-    return redirect("domain", domain_id)
+    if form.is_valid():
+        wanted = form.cleaned_data
+        names = re.split(r"[\s,;]+", wanted["mail_domains"])
+        with errors_in_form(form):
+            archiving.set_sign_up(
+                actor=actor, domain_id=domain_id, sign_up=SignUp(wanted["sign_up"]), mail_domains=names
+            )
+            messages.success(request, _("The domain is changed."))
+            return redirect("domain", domain_id)
+    return _page(request, domain, named, sign_up=form, status=422)
 
 
 @login_required
@@ -119,15 +110,14 @@ def change_domain_state(request: HttpRequest, domain_id: int) -> HttpResponse:
     """Close the domain if its name was typed, or reopen it."""
     actor, is_active = require_global_overseer(request), request.POST.get("to") == "open"
     domain = access_domain(actor, domain_id, Action.CLOSE)
-    try:
+    with errors_as_messages(request):
         if not is_active and request.POST.get("confirm", "") != domain.name:
             raise NotFound(_("This is not the name of the domain, so nothing was done."))
         archiving.update_domain(actor=actor, domain_id=domain_id, is_active=is_active)
-    except BerthError as refusal:
-        messages.error(request, f"{refusal.message} {refusal.hint}".strip())
-        return redirect("domain", domain_id)
-    sentence = _("The domain “{name}” is open again.") if is_active else _("The domain “{name}” is closed.")
-    messages.success(request, sentence.format(name=domain.name))
+        sentence = (
+            _("The domain “{name}” is open again.") if is_active else _("The domain “{name}” is closed.")
+        )
+        messages.success(request, sentence.format(name=domain.name))
     return redirect("domain", domain_id)
 
 
@@ -136,15 +126,13 @@ def change_domain_state(request: HttpRequest, domain_id: int) -> HttpResponse:
 def purge_domain(request: HttpRequest, domain_id: int) -> HttpResponse:
     actor = require_global_overseer(request)
     domain = access_domain(actor, domain_id, Action.PURGE)
-    try:
+    with errors_as_messages(request):
         if request.POST.get("confirm", "") != domain.name:
             raise NotFound(_("This is not the name of the domain, so nothing was done."))
         archiving.purge_domain(actor=actor, domain_id=domain_id)
-    except BerthError as refusal:
-        messages.error(request, f"{refusal.message} {refusal.hint}".strip())
-        return redirect("domain", domain_id)
-    messages.success(request, _("The domain “{name}” is purged.").format(name=domain.name))
-    return redirect("domains")
+        messages.success(request, _("The domain “{name}” is purged.").format(name=domain.name))
+        return redirect("domains")
+    return redirect("domain", domain_id)
 
 
 def _list_page(request: HttpRequest, actor: Actor, form: NamedForm, *, status: int = 200) -> HttpResponse:

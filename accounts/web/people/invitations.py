@@ -28,12 +28,11 @@ from accounts.selectors import (
 )
 from accounts.tenancy import invitations
 from accounts.tenancy.preferences import column_choice
-from accounts.web.form_errors import add_errors
+from accounts.web.form_errors import errors_in_form
 from accounts.web.page_access import page_not_found
 from accounts.web.people.forms import InvitationForm
 from common import clock
 from common.actors import Actor
-from common.errors import BerthError
 from common.pages.tables import Column, Listing, Tab, Table, choices_of, define_table
 from common.rest.actor import actor_of
 from common.rest.idempotency import submit_once
@@ -68,22 +67,23 @@ def invitation_list(request: HttpRequest) -> HttpResponse:
     """List the invitations; POST creates one, and only its response shows the link."""
     actor = _require_overseer(request)
     form = _form(actor, request.POST if request.method == "POST" else None)
-    if request.method != "POST" or not form.is_valid():
-        return _page(request, actor, form, status=422 if request.method == "POST" else 200)
-    wanted = dict(form.cleaned_data)
-    policy = wanted.pop("policy", "")
-    wanted.setdefault("domain", next(iter(form.domains), ""))
-    try:
-        invitation, url = invitations.create_invitation(
-            actor=actor,
-            **{**wanted, "role": Role(wanted["role"])},
-            policy=ResourcePolicy.objects.filter(pk=policy).first() if policy else None,
-        )
-    except BerthError as refusal:
-        add_errors(form, refusal)
-        return _page(request, actor, form, status=422)
-    made = {"invitation": invitation, "url": url, "is_mailed": bool(invitation.email) and settings.BERTH_MAIL}
-    return _page(request, actor, _form(actor), made=made, status=201)
+    if request.method == "POST" and form.is_valid():
+        wanted = dict(form.cleaned_data)
+        policy = wanted.pop("policy", "")
+        wanted.setdefault("domain", next(iter(form.domains), ""))
+        with errors_in_form(form):
+            invitation, url = invitations.create_invitation(
+                actor=actor,
+                **{**wanted, "role": Role(wanted["role"])},
+                policy=ResourcePolicy.objects.filter(pk=policy).first() if policy else None,
+            )
+            made = {
+                "invitation": invitation,
+                "url": url,
+                "is_mailed": bool(invitation.email) and settings.BERTH_MAIL,
+            }
+            return _page(request, actor, _form(actor), made=made, status=201)
+    return _page(request, actor, form, status=422 if request.method == "POST" else 200)
 
 
 @login_required

@@ -1,4 +1,4 @@
-"""Pages of one user: details, changes, closing, reopening and purging."""
+"""Pages of one user: details, changes, sign-in, closing, reopening and purging."""
 
 from typing import Any
 
@@ -9,6 +9,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST
 
 from accounts.core import authorization
@@ -28,15 +29,16 @@ from accounts.selectors import (
     visible_domains,
     visible_users,
 )
+from accounts.sign_in import admin_control, second_factor
 from accounts.tenancy import offboarding, owned_resources, service
 from accounts.web.budgets.budgets import budget_card
-from accounts.web.form_errors import add_errors
+from accounts.web.form_errors import add_errors, errors_as_messages, errors_in_form
 from accounts.web.page_access import require_administrator
 from accounts.web.people.forms import CloseUserForm, PersonForm
 from accounts.web.policies.policies import policy_card
 from accounts.web.profile.keypairs import token_row
 from common.actors import Actor
-from common.errors import BerthError, InvalidInput
+from common.errors import BerthError, Conflict, InvalidInput, TooManyRequests
 from common.rest.actor import actor_of
 
 
@@ -50,18 +52,15 @@ def person_page(request: HttpRequest, user_id: int) -> HttpResponse:
     form = _form(actor_scope, person, request.POST if is_post else None)
     if not is_post:
         return _page(request, person, form, actor_scope)
-    if not form.is_valid():
-        return _page(request, person, form, actor_scope, status=422)
-    wanted = dict(form.cleaned_data)
-    try:
-        if domain := wanted.pop("domain", ""):
-            wanted["domain"] = find_domain(actor, domain)
-        service.update_user(actor=actor, user_id=user_id, **{**wanted, "role": Role(wanted["role"])})
-    except BerthError as refusal:
-        add_errors(form, refusal)
-        return _page(request, person, form, actor_scope, status=422)
-    messages.success(request, _("The account is changed."))
-    return redirect("person", user_id)
+    if form.is_valid():
+        wanted = dict(form.cleaned_data)
+        with errors_in_form(form):
+            if domain := wanted.pop("domain", ""):
+                wanted["domain"] = find_domain(actor, domain)
+            service.update_user(actor=actor, user_id=user_id, **{**wanted, "role": Role(wanted["role"])})
+            messages.success(request, _("The account is changed."))
+            return redirect("person", user_id)
+    return _page(request, person, form, actor_scope, status=422)
 
 
 @login_required
@@ -109,14 +108,54 @@ def reopen_person(request: HttpRequest, user_id: int) -> HttpResponse:
 def purge_person(request: HttpRequest, user_id: int) -> HttpResponse:
     actor = require_administrator(request)
     person = access_user(actor, user_id, Action.PURGE)
-    try:
+    with errors_as_messages(request):
         _check_typed(request, person)
         offboarding.purge_user(actor=actor, user_id=user_id)
-    except BerthError as refusal:
-        messages.error(request, f"{refusal.message} {refusal.hint}".strip())
-        return redirect("person", user_id)
-    messages.success(request, _("The account of {person} is purged.").format(person=person.email))
-    return redirect("people")
+        messages.success(request, _("The account of {person} is purged.").format(person=person.email))
+        return redirect("people")
+    return redirect("person", user_id)
+
+
+@login_required
+@require_POST
+def change_sign_in(request: HttpRequest, user_id: int) -> HttpResponse:
+    actor = require_administrator(request)
+    with errors_as_messages(request, Conflict, InvalidInput):
+        admin_control.update_sign_in(
+            actor=actor,
+            user_id=user_id,
+            must_change_password="must_change_password" in request.POST,
+            allowed_networks=request.POST.get("allowed_networks", "").replace(",", "\n").splitlines(),
+        )
+        messages.success(request, _("How this person signs in is changed."))
+    return redirect("person", user_id)
+
+
+@login_required
+@require_POST
+def end_logins(request: HttpRequest, user_id: int) -> HttpResponse:
+    count = admin_control.end_user_logins(actor=require_administrator(request), user_id=user_id)
+    sentence = ngettext("{count} browser is signed out.", "{count} browsers are signed out.", count)
+    messages.success(request, sentence.format(count=count))
+    return redirect("person", user_id)
+
+
+@login_required
+@require_POST
+def mail_password_link(request: HttpRequest, user_id: int) -> HttpResponse:
+    with errors_as_messages(request, Conflict, TooManyRequests):
+        admin_control.mail_password_link(actor=require_administrator(request), user_id=user_id)
+        messages.success(request, _("The mail is on its way."))
+    return redirect("person", user_id)
+
+
+@login_required
+@require_POST
+def reset_second_factor(request: HttpRequest, user_id: int) -> HttpResponse:
+    with errors_as_messages(request, Conflict):
+        person = second_factor.reset_second_factor(actor=require_administrator(request), user_id=user_id)
+        messages.success(request, _("{name} has no second factor any more.").format(name=person.email))
+    return redirect("person", user_id)
 
 
 def _check_typed(request: HttpRequest, person: User) -> None:

@@ -18,7 +18,7 @@ from accounts.selectors import access_project
 from accounts.tenancy import membership_sync
 from accounts.tenancy.membership_rules import group_providers, read_rules
 from accounts.tenancy.membership_sync import RuleImpact
-from accounts.web.form_errors import add_errors, form_digest
+from accounts.web.form_errors import errors_in_form, form_digest
 from common.errors import InvalidInput
 from common.pages.form_fields import UncheckedField
 from common.rest.actor import actor_of
@@ -64,20 +64,18 @@ def project_rules(request: HttpRequest, project_id: int) -> HttpResponse:
         return _page(request, project, RulesForm(initial=_rules_initial(read_rules(project))))
     form = RulesForm(request.POST)
     form.is_valid()
-    try:
+    with errors_in_form(form, InvalidInput):
         wanted = membership_sync.parse_rules(form.rules())
         impact = membership_sync.rules_impact(project, wanted)
         sure = form_digest({"rules": wanted})
         if not impact.is_none and request.POST.get("sure") != sure:
             return _page(request, project, form, impact=_impact_words(impact), sure=sure)
         membership_sync.set_member_rules(actor=actor, project_id=project_id, rules=form.rules())
-    except InvalidInput as refusal:
-        add_errors(form, refusal)
-        return _page(request, project, form, status=422)
-    messages.success(
-        request, _("The rules hold. Everybody whom they concern joins or leaves within a minute.")
-    )
-    return redirect("project", project_id)
+        messages.success(
+            request, _("The rules hold. Everybody whom they concern joins or leaves within a minute.")
+        )
+        return redirect("project", project_id)
+    return _page(request, project, form, status=422)
 
 
 def rule_sentences(rules: tuple[MemberRule, ...]) -> list[str]:

@@ -33,13 +33,12 @@ from accounts.tenancy import archiving, service
 from accounts.tenancy.membership_rules import read_rules, rule_failures
 from accounts.tenancy.preferences import column_choice
 from accounts.web.budgets.budgets import budget_card
-from accounts.web.form_errors import add_errors
+from accounts.web.form_errors import errors_as_messages, errors_in_form
 from accounts.web.page_access import require_administrator
 from accounts.web.people.forms import MemberForm, NamedForm, NewProjectForm
 from accounts.web.people.project_rules import rule_sentences
 from accounts.web.policies.policies import policy_card
 from common.actors import Actor
-from common.errors import BerthError
 from common.pages.tables import Column, Filter, Listing, Tab, Table, define_table
 from common.rest.actor import actor_of
 from common.rest.idempotency import submit_once
@@ -77,17 +76,16 @@ def project_list(request: HttpRequest) -> HttpResponse:
     in_use = [name for name, is_active in domains if is_active]
     form = NewProjectForm(request.POST if request.method == "POST" else None, domains=in_use)
     show = partial(_list_page, request, actor, form, [name for name, _is_active in domains])
-    if request.method != "POST" or not form.is_valid():
-        return show(status=422 if request.method == "POST" else 200)
-    wanted = dict(form.cleaned_data)
-    try:
-        domain = find_domain(actor, wanted.pop("domain", ""))
-        project = service.create_project(actor=actor, domain=domain, **wanted)
-    except BerthError as refusal:
-        add_errors(form, refusal)
-        return show(status=422)
-    messages.success(request, _("The project “{name}” is ready. Add its members.").format(name=project.name))
-    return redirect("project", project.pk)
+    if request.method == "POST" and form.is_valid():
+        wanted = dict(form.cleaned_data)
+        with errors_in_form(form):
+            domain = find_domain(actor, wanted.pop("domain", ""))
+            project = service.create_project(actor=actor, domain=domain, **wanted)
+            messages.success(
+                request, _("The project “{name}” is ready. Add its members.").format(name=project.name)
+            )
+            return redirect("project", project.pk)
+    return show(status=422 if request.method == "POST" else 200)
 
 
 @login_required
@@ -100,15 +98,12 @@ def project_page(request: HttpRequest, project_id: int) -> HttpResponse:
         return _page(request, project, _named_form(project))
     project = access_project(actor, project_id, Action.EDIT)
     form = NamedForm(request.POST)
-    if not form.is_valid():
-        return _page(request, project, form, status=422)
-    try:
-        archiving.update_project(actor=actor, project_id=project_id, **form.cleaned_data)
-    except BerthError as refusal:
-        add_errors(form, refusal)
-        return _page(request, project, form, status=422)
-    messages.success(request, _("The project is changed."))
-    return redirect("project", project_id)
+    if form.is_valid():
+        with errors_in_form(form):
+            archiving.update_project(actor=actor, project_id=project_id, **form.cleaned_data)
+            messages.success(request, _("The project is changed."))
+            return redirect("project", project_id)
+    return _page(request, project, form, status=422)
 
 
 @login_required
@@ -118,20 +113,17 @@ def add_member(request: HttpRequest, project_id: int) -> HttpResponse:
     actor = actor_of(request)
     project = access_project(actor, project_id, Action.MANAGE_MEMBERS)
     form = MemberForm(request.POST)
-    if not form.is_valid():
-        return _page(request, project, _named_form(project), member_form=form, status=422)
-    try:
-        user = find_domain_user(project, form.cleaned_data["email"])
-        role = ProjectRole(form.cleaned_data["role"])
-        membership = service.add_member(actor=actor, project=project, user=user, role=role)
-    except BerthError as refusal:
-        add_errors(form, refusal)
-        return _page(request, project, _named_form(project), member_form=form, status=422)
-    sentence = _("{person} is in the project “{name}” now, as: {role}.")
-    messages.success(
-        request, sentence.format(person=user.email, name=project.name, role=membership.role_title)
-    )
-    return redirect("project", project_id)
+    if form.is_valid():
+        with errors_in_form(form):
+            user = find_domain_user(project, form.cleaned_data["email"])
+            role = ProjectRole(form.cleaned_data["role"])
+            membership = service.add_member(actor=actor, project=project, user=user, role=role)
+            sentence = _("{person} is in the project “{name}” now, as: {role}.")
+            messages.success(
+                request, sentence.format(person=user.email, name=project.name, role=membership.role_title)
+            )
+            return redirect("project", project_id)
+    return _page(request, project, _named_form(project), member_form=form, status=422)
 
 
 @login_required
@@ -157,13 +149,12 @@ def change_project_state(request: HttpRequest, project_id: int) -> HttpResponse:
     """Archive or restore the project."""
     actor, is_active = actor_of(request), request.POST.get("to") == "used"
     project = access_project(actor, project_id, Action.CLOSE)
-    try:
+    with errors_as_messages(request):
         archiving.update_project(actor=actor, project_id=project_id, is_active=is_active)
-    except BerthError as refusal:
-        messages.error(request, f"{refusal.message} {refusal.hint}".strip())
-        return redirect("project", project_id)
-    sentence = _("The project “{name}” is restored.") if is_active else _("The project “{name}” is archived.")
-    messages.success(request, sentence.format(name=project.name))
+        sentence = (
+            _("The project “{name}” is restored.") if is_active else _("The project “{name}” is archived.")
+        )
+        messages.success(request, sentence.format(name=project.name))
     return redirect("project", project_id)
 
 
@@ -175,13 +166,11 @@ def purge_project(request: HttpRequest, project_id: int) -> HttpResponse:
     if request.POST.get("confirm", "") != project.name:
         messages.error(request, _("This is not the name of the project, so nothing was done."))
         return redirect("project", project_id)
-    try:
+    with errors_as_messages(request):
         archiving.purge_project(actor=actor, project_id=project_id)
-    except BerthError as refusal:
-        messages.error(request, f"{refusal.message} {refusal.hint}".strip())
-        return redirect("project", project_id)
-    messages.success(request, _("The project “{name}” is purged.").format(name=project.name))
-    return redirect("projects")
+        messages.success(request, _("The project “{name}” is purged.").format(name=project.name))
+        return redirect("projects")
+    return redirect("project", project_id)
 
 
 def _list_page(

@@ -21,11 +21,10 @@ from accounts.core.user_csv import COLUMNS, MOST_BYTES, MOST_ROWS, ROW_FAULT, TE
 from accounts.models import PeopleImport, PeopleImportLine
 from accounts.selectors import access_import, read_actor_scope
 from accounts.tenancy import user_import
-from accounts.web.form_errors import add_errors
+from accounts.web.form_errors import errors_in_form
 from accounts.web.page_access import page_not_found, require_administrator
 from accounts.web.people.forms import PeopleFileForm
 from common.actors import Actor
-from common.errors import BerthError
 from common.pages.csv_export import Row, as_csv
 from common.pages.htmx import render_page_or_fragment
 
@@ -52,16 +51,13 @@ def import_form(request: HttpRequest) -> HttpResponse:
     """Show the upload form; POST checks a file and redirects to the preview."""
     actor = _require_importer(request)
     form = PeopleFileForm(request.POST, request.FILES) if request.method == "POST" else PeopleFileForm()
-    if request.method != "POST" or not form.is_valid():
-        return _form_page(request, actor, form)
-    file = form.cleaned_data["file"]
-    try:
-        # One byte more than the limit shows that the file is too large.
-        made = user_import.check_import(actor=actor, name=file.name, content=file.read(MOST_BYTES + 1))
-    except BerthError as refusal:
-        add_errors(form, refusal)
-        return _form_page(request, actor, form)
-    return redirect("people-import", made.pk)
+    if request.method == "POST" and form.is_valid():
+        file = form.cleaned_data["file"]
+        with errors_in_form(form):
+            # One byte more than the limit shows that the file is too large.
+            made = user_import.check_import(actor=actor, name=file.name, content=file.read(MOST_BYTES + 1))
+            return redirect("people-import", made.pk)
+    return _form_page(request, actor, form)
 
 
 @require_GET

@@ -32,11 +32,10 @@ from accounts.selectors import (
 from accounts.sign_in import onboarding
 from accounts.tenancy import offboarding
 from accounts.tenancy.preferences import column_choice
-from accounts.web.form_errors import add_errors
+from accounts.web.form_errors import errors_in_form
 from accounts.web.page_access import page_not_found, require_administrator
 from accounts.web.people.forms import NewPersonForm
 from common.actors import Actor
-from common.errors import BerthError
 from common.pages.bulk_actions import chosen_numbers, done_count, run_bulk_action
 from common.pages.csv_export import csv_response
 from common.pages.tables import Column, Filter, Listing, Tab, Table, choices_of, define_table
@@ -123,22 +122,17 @@ def new_person(request: HttpRequest) -> HttpResponse:
     if not authorization.assignable_roles(read_actor_scope(actor)):
         raise page_not_found()
     form = _new_form(request, actor)
-    if request.method != "POST" or not form.is_valid():
-        status = 422 if request.method == "POST" else 200
-        return render(request, "accounts/new_person.html", {"form": form}, status=status)
-    wanted = dict(form.cleaned_data)
-    project = wanted.pop("project")
-    try:
-        person, url = onboarding.onboard_user(
-            actor=actor, **{**wanted, "role": Role(wanted["role"])}, projects=[project] if project else []
-        )
-    except BerthError as refusal:
-        add_errors(form, refusal)
-        return render(request, "accounts/new_person.html", {"form": form}, status=422)
-    if url:
-        return render(request, "accounts/new_person.html", {"person": person, "url": url}, status=201)
-    messages.success(request, _("{person} can sign in now.").format(person=person.email))
-    return redirect("person", person.pk)
+    if request.method == "POST" and form.is_valid():
+        values = {**form.cleaned_data, "role": Role(form.cleaned_data["role"])}
+        projects = list(filter(None, [values.pop("project")]))
+        with errors_in_form(form):
+            person, url = onboarding.onboard_user(actor=actor, **values, projects=projects)
+            if url:
+                return render(request, "accounts/new_person.html", {"person": person, "url": url}, status=201)
+            messages.success(request, _("{person} can sign in now.").format(person=person.email))
+            return redirect("person", person.pk)
+    status = 422 if request.method == "POST" else 200
+    return render(request, "accounts/new_person.html", {"form": form}, status=status)
 
 
 @require_POST

@@ -39,7 +39,7 @@ from accounts.selectors import (
     visible_domains,
 )
 from accounts.tenancy.preferences import column_choice
-from accounts.web.form_errors import add_errors, form_digest
+from accounts.web.form_errors import add_errors, errors_as_messages, form_digest
 from accounts.web.page_access import page_not_found, require_administrator
 from accounts.web.policies.forms import PolicyForm, form_field, limits_initial
 from common.actors import Actor
@@ -152,12 +152,11 @@ def policy_page(request: HttpRequest, policy_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def make_default(request: HttpRequest, policy_id: int) -> HttpResponse:
-    try:
+    with errors_as_messages(request, Conflict):
         policy = service.make_default(actor=_require_policy_access(request), policy_id=policy_id)
-    except Conflict as refusal:
-        messages.error(request, f"{refusal.message} {refusal.hint}".strip())
-        return redirect("policy", policy_id)
-    messages.success(request, _("New people get the policy “{name}” from now on.").format(name=policy.name))
+        messages.success(
+            request, _("New people get the policy “{name}” from now on.").format(name=policy.name)
+        )
     return redirect("policy", policy_id)
 
 
@@ -166,15 +165,13 @@ def make_default(request: HttpRequest, policy_id: int) -> HttpResponse:
 def delete_policy(request: HttpRequest, policy_id: int) -> HttpResponse:
     actor = _require_policy_access(request)
     policy = access_policy(actor, policy_id, Action.PURGE)
-    try:
+    with errors_as_messages(request):
         if request.POST.get("confirm", "") != policy.name:
             raise NotFound(_("This is not the name of the policy, so nothing was done."))
         service.delete_policy(actor=actor, policy_id=policy_id)
-    except BerthError as refusal:
-        messages.error(request, f"{refusal.message} {refusal.hint}".strip())
-        return redirect("policy", policy_id)
-    messages.success(request, _("The policy “{name}” is deleted.").format(name=policy.name))
-    return redirect("policies")
+        messages.success(request, _("The policy “{name}” is deleted.").format(name=policy.name))
+        return redirect("policies")
+    return redirect("policy", policy_id)
 
 
 @login_required
@@ -185,16 +182,13 @@ def assign(request: HttpRequest, level: str, scope_id: int) -> HttpResponse:
     if level not in _PAGES:
         raise page_not_found()
     target = service.access_limited(actor, Level(level), scope_id)
-    try:
+    with errors_as_messages(request):
         wanted = request.POST.get("policy", "")
         policies = assignable_policies(actor, Level(level), service.target_domain_id(target))
         policy = policies.filter(pk=int(wanted)).first() if wanted.isdecimal() and len(wanted) < 18 else None
         if wanted and policy is None:
             raise NotFound(_("There is no such resource policy among those that you may see."))
         service.assign_policy(actor=actor, target=target, policy=policy)
-    except BerthError as refusal:
-        messages.error(request, f"{refusal.message} {refusal.hint}".strip())
-    else:
         sentence = _("The policy “{name}” holds now.") if policy else _("No policy limits this any more.")
         messages.success(request, sentence.format(name=policy.name if policy else ""))
     return redirect(f"{reverse(_PAGES[Level(level)], args=[scope_id])}#policy")

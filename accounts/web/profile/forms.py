@@ -1,4 +1,4 @@
-"""Forms of API tokens, and of accepting an invitation."""
+"""Forms of API tokens."""
 
 from typing import Any
 
@@ -49,38 +49,3 @@ class TokenForm(TokenChangeForm):
             ),
             (NEVER, _("never; delete it yourself")),
         ]
-
-
-class AcceptInvitationForm(forms.Form):
-    """Form that accepts an invitation. With `has_address` the invitation sets the address."""
-
-    email = forms.CharField(
-        max_length=254,
-        label=gettext_lazy("E-mail"),
-        help_text=gettext_lazy("You sign in with it."),
-        widget=forms.EmailInput(attrs={"autocomplete": "email"}),
-    )
-    name = UncheckedField(
-        max_length=120,
-        required=False,
-        label=gettext_lazy("Name"),
-        widget=forms.TextInput(attrs={"autocomplete": "name"}),
-    )
-    password = forms.CharField(
-        max_length=128,
-        strip=False,
-        label=gettext_lazy("Password"),
-        help_text=gettext_lazy("At least 10 characters."),
-        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-    )
-
-    def __init__(self, data: object = None, *, has_address: bool) -> None:
-        super().__init__(data)  # type: ignore[arg-type]
-        if has_address:
-            del self.fields["email"]
-
-
-class SignUpRequestForm(forms.Form):
-    email = forms.CharField(
-        max_length=254, label=gettext_lazy("E-mail"), widget=forms.EmailInput(attrs={"autocomplete": "email"})
-    )

@@ -165,7 +165,7 @@ def test_who_has_a_password_here_does_not_wait_for_the_directory(
     people: People, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "accounts.sign_in.auth_backends.ask_directory", lambda *arguments: pytest.fail("asked")
+        "accounts.sign_in.auth_backends.authenticate_by_ldap", lambda *arguments: pytest.fail("asked")
     )
     assert sign_in(people.member.email, PASSWORD).status_code == 302
 

@@ -313,7 +313,7 @@ def test_who_comes_a_moment_too_late_is_refused_and_takes_nothing(
         use_up(people.member, ELSEWHERE)
         before = dict(AttemptCount.objects.values_list("key", "spent_until"))
         monkeypatch.setattr(
-            throttle, "_waits", lambda counts: {}
+            throttle, "_waiting_times", lambda counts: {}
         )  # as it looked before the others were counted
         assert sign_in(people.member, PASSWORD, ELSEWHERE).status_code == 429
         assert dict(AttemptCount.objects.values_list("key", "spent_until")) == before
