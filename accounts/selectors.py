@@ -255,7 +255,7 @@ def find_domain(actor: Actor, name: str) -> Domain:
     domain = (domains.filter(name=name) if name else domains.filter(pk=_lookup_id(actor.domain_id))).first()
     if domain is None:
         sentence = _("There is no domain {name} among those that you may see.").format(name=quoted(name, 64))
-        raise NotFound(sentence, fields={"domain": [sentence]})
+        raise NotFound.at("domain", sentence)
     return domain
 
 
@@ -266,7 +266,7 @@ def find_user(actor: Actor, email: str, *, field: str) -> User:
         sentence = _("There is nobody with the address {email} among those whom you may see.").format(
             email=quoted(email, 80)
         )
-        raise NotFound(sentence, fields={field: [sentence]})
+        raise NotFound.at(field, sentence)
     return user
 
 
@@ -280,7 +280,7 @@ def find_domain_user(project: Project, email: str) -> User:
         sentence = _("Nobody with the address {email} has an open account in this domain.").format(
             email=quoted(email, 80)
         )
-        raise NotFound(sentence, hint=_("A domain admin can add the person."), fields={"email": [sentence]})
+        raise NotFound.at("email", sentence, hint=_("A domain admin can add the person."))
     return user
 
 
@@ -332,7 +332,7 @@ def find_shared_project(actor: Actor, user: User, name: str) -> Project:
         sentence = _("{person} is in no project {name} that you may see.").format(
             person=user.email, name=quoted(name, 64)
         )
-        raise NotFound(sentence, fields={"project": [sentence]})
+        raise NotFound.at("project", sentence)
     return project
 
 

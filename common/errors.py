@@ -4,8 +4,9 @@
 Text = what failed, the value, what to do. Raise the class of the kind of refusal.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar, Self
 
 
 class BerthError(Exception):
@@ -29,6 +30,11 @@ class BerthError(Exception):
         self.fields = fields or {}
         self.code = code or self.default_code
 
+    @classmethod
+    def at(cls, field: str, sentence: str, **more: Any) -> Self:
+        """Return an error that is shown at this field of the request."""
+        return cls(sentence, fields={field: [sentence]}, **more)
+
     def headers(self) -> dict[str, str]:
         """Return extra headers of the response."""
         return {}
@@ -43,6 +49,15 @@ class InvalidInput(BerthError):
 
     default_code = "invalid"
     http_status = 400
+
+
+@contextmanager
+def invalid_field(name: str) -> Iterator[None]:
+    """Raise a ValueError of the block as InvalidInput at this field of the request."""
+    try:
+        yield
+    except ValueError as error:
+        raise InvalidInput.at(name, str(error)) from error
 
 
 class NotAuthenticated(BerthError):

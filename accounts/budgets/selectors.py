@@ -166,12 +166,12 @@ def find_owner(actor: Actor, text: str) -> Project | User:
         sentence = _("There is no person or project {name} among those that you may see.").format(
             name=quoted(text, 80)
         )
-        raise NotFound(sentence, fields={"owner": [sentence]})
+        raise NotFound.at("owner", sentence)
     if len(found) > 1:
         sentence = _(
             "Several projects are called {name}: write the domain before it, like {example}."
         ).format(name=quoted(name, 64), example=f"{found[0].domain.name}/{name}")
-        raise Conflict(sentence, fields={"owner": [sentence]})
+        raise Conflict.at("owner", sentence)
     return found[0]  # type: ignore[no-any-return]
 
 

@@ -5,7 +5,6 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
-from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils.translation import gettext as _
 
@@ -19,6 +18,7 @@ from accounts.policies.service import access_limited
 from accounts.selectors import may_do_everything, require_superadmin
 from common.actors import Actor
 from common.audit import audit_log
+from common.db.validation import validate_model
 from common.errors import InvalidInput, NotFound
 from common.values.resources import is_slot_name
 from common.values.text import quoted
@@ -94,13 +94,13 @@ def set_price(*, actor: Actor, slot_name: str, since: date, per_hour: Decimal) -
         sentence = _("{name} is not the name of a resource. Use cpu, mem or a device name.").format(
             name=quoted(slot_name)
         )
-        raise InvalidInput(sentence, fields={"slot_name": [sentence]})
+        raise InvalidInput.at("slot_name", sentence)
     _check_future_day(since)
     was = Price.objects.select_for_update().filter(slot_name=slot_name, since=since).first()
     price = was or Price(slot_name=slot_name, since=since)
     before = str(was.per_hour) if was else None
     price.per_hour = per_hour
-    _check(price)
+    validate_model(price)
 
     price.save()
     changes = {"slot": slot_name, "since": since, "per_hour": [before, str(per_hour)]}
@@ -148,7 +148,7 @@ def apply_budget_changes(budget: Budget, changes: Mapping[str, Any]) -> None:
     if budget.period != Period.TERM and "period" in changes:
         budget.starts_on, budget.ends_on = changes.get("starts_on"), changes.get("ends_on")
     _check_days(budget)
-    _check(budget)
+    validate_model(budget)
     budget.amount = budget.amount.quantize(CENT)
 
 
@@ -175,14 +175,11 @@ def _lock_owner(budget: Budget) -> None:
 def _check_days(budget: Budget) -> None:
     is_term = budget.period == Period.TERM
     if is_term and (budget.starts_on is None or budget.ends_on is None or budget.ends_on < budget.starts_on):
-        sentence = _("A term has a first and a last day, in this order.")
-        raise InvalidInput(sentence, fields={"ends_on": [sentence]})
+        raise InvalidInput.at("ends_on", _("A term has a first and a last day, in this order."))
     if budget.starts_on and budget.ends_on and budget.ends_on - budget.starts_on > LONGEST_TERM:
-        sentence = _("A term is ten years at most.")
-        raise InvalidInput(sentence, fields={"ends_on": [sentence]})
+        raise InvalidInput.at("ends_on", _("A term is ten years at most."))
     if not is_term and (budget.starts_on or budget.ends_on):
-        sentence = _("Only a term has days of its own.")
-        raise InvalidInput(sentence, fields={"period": [sentence]})
+        raise InvalidInput.at("period", _("Only a term has days of its own."))
 
 
 def _check_future_day(day: date) -> None:
@@ -190,15 +187,7 @@ def _check_future_day(day: date) -> None:
     today would also change past hours.
     """
     if day <= today():
-        sentence = _("What was held keeps its price: begin tomorrow or later (UTC).")
-        raise InvalidInput(sentence, fields={"since": [sentence]})
-
-
-def _check(row: Budget | Price) -> None:
-    try:
-        row.full_clean()
-    except ValidationError as error:
-        raise InvalidInput(error.messages[0], fields=error.message_dict) from error
+        raise InvalidInput.at("since", _("What was held keeps its price: begin tomorrow or later (UTC)."))
 
 
 def _values(budget: Budget) -> dict[str, Any]:

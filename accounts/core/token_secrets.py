@@ -41,10 +41,6 @@ def hash_secret(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def verify_secret(secret: str, secret_hash: str) -> bool:
-    return secrets.compare_digest(hash_secret(secret), secret_hash)
-
-
 def split_token(token: str) -> tuple[str, str] | None:
     """Split "<access_key>.<secret>" into (access key, secret); None for another format."""
     match = _TOKEN.fullmatch(token)

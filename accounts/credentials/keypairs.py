@@ -19,7 +19,7 @@ from accounts.selectors import access_user, get_acting_user
 from common import clock
 from common.actors import Actor
 from common.audit import audit_log
-from common.errors import InvalidInput, NotAuthenticated, NotFound, PermissionDenied
+from common.errors import InvalidInput, NotAuthenticated, NotFound, PermissionDenied, invalid_field
 from common.token_scopes import EVERY_TOKEN, Scopes, TokenScope, in_order, may
 
 FULL_SCOPES = frozenset({TokenScope.SESSIONS, TokenScope.FOLDERS, TokenScope.ADMIN})
@@ -106,7 +106,7 @@ def rotate_keypair(*, actor: Actor, keypair_id: int, grace: timedelta = timedelt
         sentence = _("The old secret may go on working for 0 to {hours} hours.").format(
             hours=int(token_secrets.LONGEST_GRACE / timedelta(hours=1))
         )
-        raise InvalidInput(sentence, fields={"grace_hours": [sentence]})
+        raise InvalidInput.at("grace_hours", sentence)
     keypair, actor_token = _lock_keypair(actor, keypair_id), acting_token(actor)
     if actor_token is not None and actor_token.pk != keypair.pk:
         _require_admin_scope(actor_token)
@@ -222,7 +222,7 @@ def _require_within_rights(
         sentence = _("Your token does not have these scopes itself: {scopes}.").format(
             scopes=", ".join(in_order(beyond))
         )
-        raise PermissionDenied(sentence, fields={"scopes": [sentence]}, code="scope_missing")
+        raise PermissionDenied.at("scopes", sentence, code="scope_missing")
     if (
         target is not None
         and actor_token.expires_at
@@ -235,10 +235,8 @@ def _require_within_rights(
 
 
 def _check_name(name: str) -> str:
-    try:
+    with invalid_field("name"):
         return token_secrets.check_token_name(name)
-    except ValueError as error:
-        raise InvalidInput(str(error), fields={"name": [str(error)]}) from error
 
 
 def _check_scopes(scopes: Collection[str]) -> list[str]:
@@ -246,11 +244,9 @@ def _check_scopes(scopes: Collection[str]) -> list[str]:
     try:
         wanted = in_order(scopes)
     except ValueError as error:
-        sentence = _("There are the scopes {known}.").format(known=known)
-        raise InvalidInput(sentence, fields={"scopes": [sentence]}) from error
+        raise InvalidInput.at("scopes", _("There are the scopes {known}.").format(known=known)) from error
     if not wanted:
-        sentence = _("Choose at least one scope of {known}.").format(known=known)
-        raise InvalidInput(sentence, fields={"scopes": [sentence]})
+        raise InvalidInput.at("scopes", _("Choose at least one scope of {known}.").format(known=known))
     return wanted
 
 

@@ -8,14 +8,14 @@ from django.utils.translation import gettext as _
 
 from accounts.core.authorization import Action
 from accounts.core.sign_in_requirements import is_allowed_from
-from accounts.core.ssh_key_format import PublicKey, check_key_name, parse_public_key
+from accounts.core.ssh_key_format import check_key_name, parse_public_key
 from accounts.credentials.keypairs import full_token_filter, require_full_token
 from accounts.models import KeyPair, SshKey, User
 from accounts.selectors import access_user, get_acting_user
 from common import clock
 from common.actors import Actor
 from common.audit import audit_log
-from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound
+from common.errors import Conflict, LimitExceeded, NotFound, invalid_field
 
 MOST_KEYS = 50
 
@@ -61,8 +61,10 @@ def add_ssh_key(*, actor: Actor, public_key: str, name: str = "") -> SshKey:
     LimitExceeded.
     """
     user = get_acting_user(actor)
-    read = _parse_key(public_key)
-    name = _choose_name(read, name)
+    with invalid_field("public_key"):
+        read = parse_public_key(public_key)
+    with invalid_field("name"):
+        name = check_key_name(name) or check_key_name(read.comment[:60]) or read.key_type.partition("@")[0]
     User.objects.select_for_update().get(pk=user.pk)
     token = _require_token(actor)
     ends = token.expires_at if token else None
@@ -113,20 +115,6 @@ def _remove(actor: Actor, key: SshKey) -> None:
         actor=actor, action="accounts.remove_ssh_key", target=key, changes={"fingerprint": key.fingerprint}
     )
     key.delete()
-
-
-def _parse_key(public_key: str) -> PublicKey:
-    try:
-        return parse_public_key(public_key)
-    except ValueError as error:
-        raise InvalidInput(str(error), fields={"public_key": [str(error)]}) from error
-
-
-def _choose_name(key: PublicKey, name: str) -> str:
-    try:
-        return check_key_name(name) or check_key_name(key.comment[:60]) or key.key_type.partition("@")[0]
-    except ValueError as error:
-        raise InvalidInput(str(error), fields={"name": [str(error)]}) from error
 
 
 def _require_token(actor: Actor) -> KeyPair | None:

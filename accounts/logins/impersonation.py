@@ -16,7 +16,7 @@ from accounts.selectors import access_user
 from common import clock
 from common.actors import SYSTEM, Actor, ActorKind
 from common.audit import audit_log
-from common.errors import Conflict, InvalidInput, NotAuthenticated, PermissionDenied
+from common.errors import Conflict, InvalidInput, NotAuthenticated, PermissionDenied, invalid_field
 from common.values.text import check_text
 
 VIEW_AS = "accounts.view_as"
@@ -143,11 +143,8 @@ def impersonated_actor(viewer: Actor, person: User) -> Actor:
 
 
 def _check_reason(reason: str) -> str:
-    try:
+    with invalid_field("reason"):
         text = check_text(reason.strip(), max_length=LONGEST_REASON)
-    except ValueError as error:
-        raise InvalidInput(str(error), fields={"reason": [str(error)]}) from error
     if not text:
-        sentence = _("Give a reason.")
-        raise InvalidInput(sentence, fields={"reason": [sentence]})
+        raise InvalidInput.at("reason", _("Give a reason."))
     return text

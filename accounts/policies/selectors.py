@@ -1,6 +1,6 @@
 """Queries for resource policies: visibility, limited scopes, and the impact of a change."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,7 +107,7 @@ def find_policy(actor: Actor, name: str) -> ResourcePolicy:
         sentence = _("There is no resource policy {name} among those that you may see.").format(
             name=quoted(name, 64)
         )
-        raise NotFound(sentence, fields={"policy": [sentence]})
+        raise NotFound.at("policy", sentence)
     if len(found) > 1:
         raise Conflict(
             _("Several policies are called {name}.").format(name=quoted(name, 64)),
@@ -182,11 +182,6 @@ def policy_impact(actor: Actor, policy: ResourcePolicy, columns: Mapping[str, An
     counts = use_counts(actor, [policy])[policy.pk]
     is_ending = any(counts.values()) and may_end_sessions(vars(policy), after)
     return Impact(counts, above, above_count=rows[0][-1] if rows else 0, is_ending=is_ending)
-
-
-def exceeded_states(states: Collection[LimitState]) -> list[LimitState]:
-    """Return the states whose use exceeds the limit."""
-    return [state for state in states if state.used > state.value]
 
 
 def _visible_objects(

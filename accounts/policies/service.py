@@ -7,7 +7,6 @@ Running sessions continue even above a limit (ADR 0024), except for rules on whe
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils.translation import gettext as _
 
@@ -41,6 +40,7 @@ from accounts.selectors import (
 from common.actors import Actor
 from common.audit import audit_log
 from common.db.row_locks import RowLock, lock_by_id
+from common.db.validation import validate_model
 from common.errors import Conflict, InvalidInput, NotFound
 
 LimitedObject = Domain | Project | User | KeyPair
@@ -227,8 +227,7 @@ def check_assignable(
     is_of_it = policy is not None and policy.domain_id is not None and isinstance(target, Domain)
     if policy is not None and (is_foreign or is_of_it):
         sentence = _("The policy “{name}” is for projects, people and tokens of its own domain.")
-        message = sentence.format(name=policy.name)
-        raise InvalidInput(message, fields={"policy": [message]})
+        raise InvalidInput.at("policy", sentence.format(name=policy.name))
     if may_do_everything(actor):
         return
     for each in (previous, policy):
@@ -245,10 +244,7 @@ def _require_not_own_policy(actor: Actor, policy: ResourcePolicy) -> None:
 
 def _check(policy: ResourcePolicy) -> None:
     """Validate a policy. Raises InvalidInput with the errors of each field."""
-    try:
-        policy.full_clean()
-    except ValidationError as error:
-        raise InvalidInput(error.messages[0], fields=error.message_dict) from error
+    validate_model(policy)
     if policy.domain is None or policy.domain.policy is None:
         return
     domain_policy = policy.domain.policy

@@ -24,7 +24,7 @@ from accounts.sign_in.throttle import count_admin_mail
 from accounts.tenancy.service import lock_user
 from common.actors import Actor
 from common.audit import audit_log
-from common.errors import Conflict, InvalidInput
+from common.errors import Conflict, invalid_field
 
 
 @transaction.atomic
@@ -50,7 +50,8 @@ def update_sign_in(
     if must_change_password is not None:
         user.must_change_password = must_change_password
     if allowed_networks is not None:
-        user.allowed_networks = _parse_networks(allowed_networks)
+        with invalid_field("allowed_networks"):
+            user.allowed_networks = parse_networks(allowed_networks)
     if user.pk == actor.user_id and before["allowed_networks"] not in ([], user.allowed_networks):
         require_superadmin(actor)  # nobody lifts restrictions that others set on them
     if user.pk == actor.user_id and not is_allowed_from(actor.ip, user.allowed_networks):
@@ -109,13 +110,6 @@ def mail_password_link(*, actor: Actor, user_id: int) -> None:
 def _password_url(user: User) -> str:
     named = {"uidb36": user_pk_to_url_str(user), "key": PasswordResetTokenGenerator().make_token(user)}
     return str(settings.BERTH_URL) + reverse("account_reset_password_from_key", kwargs=named)
-
-
-def _parse_networks(lines: Collection[str]) -> list[str]:
-    try:
-        return parse_networks(lines)
-    except ValueError as error:
-        raise InvalidInput(str(error), fields={"allowed_networks": [str(error)]}) from error
 
 
 def _audit_fields(facts: dict[str, object]) -> dict[str, object]:

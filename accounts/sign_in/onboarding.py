@@ -39,7 +39,7 @@ def onboard_user(
         project = manageable_projects(actor).filter(domain=home, name=project_name, is_active=True).first()
         if project is None:
             sentence = _("There is no project {name} in this domain.").format(name=quoted(project_name, 64))
-            raise NotFound(sentence, fields={"projects": [sentence]})
+            raise NotFound.at("projects", sentence)
         add_member(actor=actor, project=project, user=user)
     if password:
         return update_sign_in(actor=actor, user_id=user.pk, must_change_password=True), ""

@@ -14,11 +14,11 @@ from accounts.locks import lock_users
 from accounts.models import Domain, MailDomain, Project
 from accounts.selectors import access_domain, access_project
 from accounts.tenancy import owned_resources
-from accounts.tenancy.service import validate_model
 from common.actors import Actor
 from common.audit import audit_log
 from common.db.advisory_locks import lock_exclusive
-from common.errors import Conflict, InvalidInput
+from common.db.validation import validate_model
+from common.errors import Conflict, InvalidInput, invalid_field
 from common.i18n import paragraph
 
 
@@ -191,20 +191,18 @@ def _check_can_close(owner: Project | Domain, *, is_active: bool) -> None:
 
 
 def _check_mail_domains(domain: Domain, sign_up: SignUp, names: Sequence[str]) -> list[str]:
-    try:
+    with invalid_field("mail_domains"):
         names = check_mail_domains(names)
-    except ValueError as error:
-        raise InvalidInput(str(error), fields={"mail_domains": [str(error)]}) from error
     lock_exclusive("mail-domains", wait_s=10)
     elsewhere = MailDomain.objects.select_related("domain").filter(name__in=names).exclude(domain=domain)
     if taken := elsewhere.first():
         sentence = _("The mail domain “{name}” belongs to the domain “{domain}”.").format(
             name=taken.name, domain=taken.domain.name
         )
-        raise InvalidInput(sentence, fields={"mail_domains": [sentence]})
+        raise InvalidInput.at("mail_domains", sentence)
     if sign_up is SignUp.OPEN and not names:
         sentence = _("Give the mail domains of this domain; nobody could sign up otherwise.")
-        raise InvalidInput(sentence, fields={"mail_domains": [sentence]})
+        raise InvalidInput.at("mail_domains", sentence)
     return names
 
 

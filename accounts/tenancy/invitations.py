@@ -22,7 +22,7 @@ from django.utils.translation import ngettext
 from accounts.admission_gate import precede_admissions
 from accounts.core import authorization, token_secrets
 from accounts.core.authorization import Action, ActorScope
-from accounts.core.roles import ROLE_TITLES, Role
+from accounts.core.roles import Role
 from accounts.core.sign_up import InvitationState, SignUp, invitation_state, mail_domain
 from accounts.locks import lock_users
 from accounts.logins import mails
@@ -37,11 +37,11 @@ from accounts.selectors import (
     require_superadmin,
     sees_everything,
 )
-from accounts.tenancy.service import add_member, create_user
+from accounts.tenancy.service import add_member, create_user, require_may_create
 from common import clock
 from common.actors import SYSTEM, Actor, ActorKind
 from common.audit import audit_log
-from common.errors import BerthError, Conflict, InvalidInput, NotFound, PermissionDenied
+from common.errors import Conflict, InvalidInput, NotFound, PermissionDenied
 from common.values.text import quoted
 
 DEFAULT_DAYS, MOST_DAYS = 7, 90
@@ -100,9 +100,7 @@ def create_invitation(  # noqa: PLR0913 -- all by name
     NotFound, PermissionDenied, Conflict.
     """
     home = find_domain(actor, domain)
-    actor_scope = read_actor_scope(actor)
-    if Action.CREATE not in authorization.user_actions(actor_scope, user_id=0, role=role, domain_id=home.pk):
-        raise _creation_refusal(actor_scope, home, role)
+    require_may_create(actor, role, home)
     if policy is not None:
         require_superadmin(actor)
     email = _check_invitation(home, email, days=days, uses=uses)
@@ -194,9 +192,7 @@ def request_sign_up(*, actor: Actor, email: str) -> None:
         sentence = _("Nobody signs up here with an address of {name}.").format(
             name=quoted(mail_domain(email), 80)
         )
-        raise PermissionDenied(
-            sentence, hint=_("Ask an administrator for an invitation."), fields={"email": [sentence]}
-        )
+        raise PermissionDenied.at("email", sentence, hint=_("Ask an administrator for an invitation."))
 
     audit_log.record(actor=actor, action="accounts.ask_to_sign_up", target=domain, changes={"email": email})
     if User.objects.filter(email=email).exists():
@@ -302,18 +298,17 @@ def _check_invitation(domain: Domain, email: str, *, days: int, uses: int) -> st
         sentence = ngettext("Give {most} day at most.", "Give 1 to {most} days.", MOST_DAYS).format(
             most=MOST_DAYS
         )
-        raise InvalidInput(sentence, fields={"days": [sentence]})
+        raise InvalidInput.at("days", sentence)
     if not 1 <= uses <= (1 if email else MAX_USES):
         sentence = _("An invitation for one address works once; others up to {most} times.").format(
             most=MAX_USES
         )
-        raise InvalidInput(sentence, fields={"uses": [sentence]})
+        raise InvalidInput.at("uses", sentence)
     if not email:
         return ""
     email = _check_address(email)
     if User.objects.filter(email=email).exists():
-        sentence = _("Somebody with this address has an account already.")
-        raise Conflict(sentence, fields={"email": [sentence]})
+        raise Conflict.at("email", _("Somebody with this address has an account already."))
     return email
 
 
@@ -332,17 +327,8 @@ def _find_projects(actor: Actor, domain: Domain, names: Sequence[str]) -> list[P
     for name in names:
         if name not in by_name:
             sentence = _("There is no project {name} in this domain.").format(name=quoted(name, 64))
-            raise NotFound(sentence, fields={"projects": [sentence]})
+            raise NotFound.at("projects", sentence)
     return list(by_name.values())
-
-
-def _creation_refusal(actor_scope: ActorScope, domain: Domain, role: Role) -> BerthError:
-    if not authorization.assignable_roles(actor_scope) or role in authorization.assignable_roles(actor_scope):
-        return permission_refusal(_("You may not add people to the domain “{name}”."), domain.name)
-    sentence = _("You may not give anybody the role “{role}”.").format(role=_(ROLE_TITLES[role]))
-    return PermissionDenied(
-        sentence, hint=_("Nobody gives a role above their own."), fields={"role": [sentence]}
-    )
 
 
 def _require_mail() -> None:

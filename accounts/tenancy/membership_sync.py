@@ -28,7 +28,7 @@ from common import clock
 from common.actors import SYSTEM, Actor
 from common.audit import audit_log
 from common.db.row_locks import RowLock, lock_by_id
-from common.errors import BerthError, InvalidInput
+from common.errors import BerthError, invalid_field
 from common.messaging.dispatch import TaskName, enqueue_on_commit
 
 SHOWN = 10
@@ -89,10 +89,8 @@ def rules_impact(project: Project, rules: Collection[MemberRule]) -> RuleImpact:
 
 def parse_rules(rules: Sequence[tuple[str, str]]) -> tuple[MemberRule, ...]:
     """Build rules from (kind, value) pairs. Raises InvalidInput."""
-    try:
+    with invalid_field("rules"):
         return check_rules(rules, group_providers())
-    except ValueError as error:
-        raise InvalidInput(str(error), fields={"rules": [str(error)]}) from error
 
 
 def set_member_rules(*, actor: Actor, project_id: int, rules: Sequence[tuple[str, str]]) -> Project:

@@ -180,7 +180,7 @@ def _check_new_owner(user: User, new_owner: User | None, folders: Folders) -> Us
         or new_owner.pk == user.pk
     ):
         sentence = _("Name somebody else of the same domain, with an open account, who gets the folders.")
-        raise InvalidInput(sentence, fields={"heir": [sentence]})
+        raise InvalidInput.at("heir", sentence)
     return new_owner
 
 

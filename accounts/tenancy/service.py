@@ -31,6 +31,7 @@ from accounts.tenancy.owned_resources import blocking_resources
 from common import clock
 from common.actors import SYSTEM, Actor
 from common.audit import audit_log
+from common.db.validation import validate_model
 from common.errors import Conflict, InvalidInput, NotFound, PermissionDenied
 
 SIGN_IN_LINK_LIFETIME = timedelta(hours=24)
@@ -70,10 +71,10 @@ def create_user(
     InvalidInput for a weak password or taken address, PermissionDenied for a role above the actor's
     own.
     """
-    _require_may_create(actor, role, domain)
+    require_may_create(actor, role, domain)
     precede_admissions()
     lock_users(actor)
-    _require_may_create(actor, role, domain)
+    require_may_create(actor, role, domain)
     user = User(email=email.lower(), name=name, domain=domain, role=role.value, policy=default_policy())
     _set_password(user, password)
     validate_model(user)
@@ -217,7 +218,8 @@ def require_another_superadmin(people: Mapping[int, User], leaving: User) -> Non
         )
 
 
-def _require_may_create(actor: Actor, role: Role, domain: Domain) -> None:
+def require_may_create(actor: Actor, role: Role, domain: Domain) -> None:
+    """Raise PermissionDenied unless the actor may create such an account."""
     actor_scope = read_actor_scope(actor)
     if Action.CREATE not in authorization.user_actions(
         actor_scope, user_id=0, role=role, domain_id=domain.pk
@@ -285,14 +287,13 @@ def _set_password(user: User, password: str | None) -> None:
 
 def _role_refusal(role: Role) -> PermissionDenied:
     sentence = _("You may not give anybody the role “{role}”.").format(role=_(ROLE_TITLES[role]))
-    return PermissionDenied(
-        sentence, hint=_("Nobody gives a role above their own."), fields={"role": [sentence]}
-    )
+    return PermissionDenied.at("role", sentence, hint=_("Nobody gives a role above their own."))
 
 
 def creation_refusal(actor_scope: ActorScope, role: Role, domain: Domain) -> PermissionDenied:
     """Return the error that explains why the actor may not create such an account."""
-    if actor_scope.role is Role.DOMAIN_ADMIN:
+    roles = authorization.assignable_roles(actor_scope)
+    if roles and role not in roles:
         return _role_refusal(role)
     return permission_refusal(_("You may not add people to the domain “{name}”."), domain.name)
 
@@ -371,11 +372,3 @@ def _grant(user: User, model: type[Domain | Project], wanted: Mapping[int, Seque
         for name in each
     )
     UserObjectPermission.objects.bulk_create(rows, ignore_conflicts=True)
-
-
-def validate_model(instance: Domain | Project | User) -> None:
-    """Validate the model instance. Raises InvalidInput with the errors of each field."""
-    try:
-        instance.full_clean(exclude=["password"])
-    except ValidationError as error:
-        raise InvalidInput(error.messages[0], fields=error.message_dict) from error

@@ -74,9 +74,7 @@ def check_import(*, actor: Actor, name: str, content: bytes) -> PeopleImport:
     try:
         lines = parse_user_csv(content)
     except ValueError as error:
-        raise InvalidInput(
-            str(error), hint=_("Begin with the template."), fields={"file": [str(error)]}
-        ) from error
+        raise InvalidInput.at("file", str(error), hint=_("Begin with the template.")) from error
     results = check_lines(actor, lines)
 
     people_import = PeopleImport.objects.create(asked_by_id=actor.user_id or 0, name=name[:120])

@@ -160,8 +160,7 @@ def reset_second_factor(request: HttpRequest, user_id: int) -> HttpResponse:
 
 def _check_typed(request: HttpRequest, person: User) -> None:
     if request.POST.get("confirm", "").strip().lower() != person.email:
-        sentence = _("This is not the address of the account, so nothing was done.")
-        raise InvalidInput(sentence, fields={"confirm": [sentence]})
+        raise InvalidInput.at("confirm", _("This is not the address of the account, so nothing was done."))
 
 
 def _with_facts(actor: Actor) -> QuerySet[User]:

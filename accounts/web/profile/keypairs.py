@@ -144,8 +144,7 @@ def _expiry(life: str) -> datetime | None:
     if life == NEVER:
         return None
     if life not in map(str, LIFETIMES_DAYS):
-        sentence = _("Choose when the token expires.")
-        raise InvalidInput(sentence, fields={"life": [sentence]})
+        raise InvalidInput.at("life", _("Choose when the token expires."))
     return clock.now() + timedelta(days=int(life))
 
 
