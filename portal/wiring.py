@@ -14,7 +14,7 @@ import vfolders.offboarding
 import vfolders.ports
 from agents.selectors import image_holder_counts
 from portal.audit.labels import PARAMETERS
-from portal.notifications.selectors import helpers_of
+from portal.notifications.selectors import find_helpers
 from scheduler.history.recorder import record_hold_state
 from scheduler.run_state import discard_plans
 from sessions_app.limits.group_rules import session_counts
@@ -25,7 +25,7 @@ from vfolders.selectors import storage_host_names
 def connect_ports() -> None:
     """Connect all ports; called from AppConfig.ready of the portal in every process."""
     common.ports.translator.connect(translation)
-    common.ports.helpers.connect(helpers_of)
+    common.ports.helpers.connect(find_helpers)
     common.ports.address_parameters.connect(PARAMETERS)
     accounts.ports.storage_host_names.connect(storage_host_names)
     accounts.ports.allocations.connect(allocations_by_owner)

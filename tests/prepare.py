@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from portal.ops.console import Say, speaker
 from portal.ops.errors import PreflightFailed
 from portal.ops.locks import setup_lock
-from portal.ops.paths import CHECKOUT, Layout, content_hash, layout_of
+from portal.ops.paths import CHECKOUT, Layout, content_hash, find_layout
 from portal.ops.setup.assets import ensure_assets
 from portal.ops.setup.venv import ensure_venv, pip_install, run_in_venv
 from portal.ops.system import apt_install, can_apt_install, run_step
@@ -25,7 +25,7 @@ say = speaker("test")
 
 
 def main() -> int:
-    layout = layout_of(None)
+    layout = find_layout(None)
     os.environ.pop("PYTHONPATH", None)
     try:
         with setup_lock(CHECKOUT, say):

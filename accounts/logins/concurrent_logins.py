@@ -56,7 +56,7 @@ def end_oldest_logins(*, actor: Actor, user: User, session: Any) -> None:
         records = [
             (user, {"ip": row.ip, "device": device_name(row.user_agent), "allowed": most}) for row in ended
         ]
-        audit_log.record_many(actor=actor, action="accounts.end_oldest_logins", done=records)
+        audit_log.record_many(actor=actor, action="accounts.end_oldest_logins", targets=records)
 
 
 def set_reason_cookie(request: HttpRequest, response: HttpResponse) -> None:

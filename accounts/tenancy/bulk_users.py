@@ -64,18 +64,18 @@ def create_users(*, actor: Actor, new_users: Sequence[NewUser]) -> list[User]:
             grant_domain_permissions(person)
     _add_memberships(people, new_users)
     made = ((person, {"role": person.role}) for person in people)
-    audit_log.record_many(actor=actor, action="accounts.create_user", done=made)
+    audit_log.record_many(actor=actor, action="accounts.create_user", targets=made)
     limits = (
         (new_user, {"policy": [default and default.name, new_user.policy and new_user.policy.name]})
         for new_user in limited
     )
-    audit_log.record_many(actor=actor, action="accounts.assign_policy", done=limits)
+    audit_log.record_many(actor=actor, action="accounts.assign_policy", targets=limits)
     joined = (
         (project, {"user": new_user.email, "role": ProjectRole.MEMBER.value})
         for new_user in new_users
         for project in new_user.projects
     )
-    audit_log.record_many(actor=actor, action="accounts.add_member", done=joined)
+    audit_log.record_many(actor=actor, action="accounts.add_member", targets=joined)
     enqueue_on_commit(TaskName.FOLLOW_RULES)
     return people
 

@@ -63,18 +63,20 @@ def record_impersonation(
     """Add one line like `record`, but allow impersonation; only for its begin and end."""
     entry = _entry(actor, action, outcome, changes or {}, reason)
     if target is not None:
-        _tell_of(entry, target)
+        _set_target(entry, target)
     entry.save(force_insert=True)
 
 
-def record_many(*, actor: Actor, action: str, done: Iterable[tuple[models.Model, Mapping[str, Any]]]) -> None:
+def record_many(
+    *, actor: Actor, action: str, targets: Iterable[tuple[models.Model, Mapping[str, Any]]]
+) -> None:
     """Add one line per (target, changes), like `record`, in one query."""
     if actor.impersonator_id is not None:
         raise impersonation_refusal()
     entries = []
-    for target, changes in done:
+    for target, changes in targets:
         entries.append(entry := _entry(actor, action, Outcome.DONE, changes, ""))
-        _tell_of(entry, target)
+        _set_target(entry, target)
     AuditEntry.objects.bulk_create(entries)
 
 
@@ -163,25 +165,25 @@ def _entry(actor: Actor, action: str, outcome: str, changes: Mapping[str, Any], 
         action=action,
         outcome=outcome,
         reason=_cut(reason, 60),
-        changes={str(name): _kept(str(name), value) for name, value in changes.items()},
+        changes={str(name): _storable(str(name), value) for name, value in changes.items()},
     )
 
 
-def _tell_of(entry: AuditEntry, target: models.Model) -> None:
+def _set_target(entry: AuditEntry, target: models.Model) -> None:
     entry.target_type = target._meta.label_lower
     entry.target_id = str(target.pk)
     entry.target_label = _cut(str(target), 254)
     entry.domain_id = getattr(target, "domain_id", None) or entry.domain_id
 
 
-def _kept(name: str, value: Any) -> Any:
+def _storable(name: str, value: Any) -> Any:
     """Return the storable part of a value: without secrets, bounded in length, and valid JSON."""
     if _SECRET.search(re.sub(r"(?<=[a-z])(?=[A-Z])|-", "_", name).lower()):
         return CHANGED
     if isinstance(value, Mapping):
-        return {str(key): _kept(str(key), part) for key, part in list(value.items())[:MOST_PARTS]}
+        return {str(key): _storable(str(key), part) for key, part in list(value.items())[:MOST_PARTS]}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [_kept("", part) for part in list(value)[:MOST_PARTS]]
+        return [_storable("", part) for part in list(value)[:MOST_PARTS]]
     if value is None or isinstance(value, (bool, int, float)):
         return value
     text = value.isoformat() if isinstance(value, datetime) else str(value)

@@ -53,8 +53,8 @@ def _record(request: HttpRequest, status: int) -> None:
     match = request.resolver_match
     if match is None or not (status in REFUSED or is_failure):
         return  # an address without a route reveals nothing
-    given, models = dict(match.captured_kwargs), address_parameters.get()  # type: ignore[attr-defined]
-    target = next(((models[key], str(value)) for key, value in given.items() if key in models), ("", ""))
+    captured, models = dict(match.captured_kwargs), address_parameters.get()  # type: ignore[attr-defined]
+    target = next(((models[key], str(value)) for key, value in captured.items() if key in models), ("", ""))
     audit_log.record_refusal(
         actor=actor_of(request) if hasattr(request, "user") else ANONYMOUS,
         action=ACTION,
@@ -62,7 +62,7 @@ def _record(request: HttpRequest, status: int) -> None:
         target=target,
         outcome=audit_log.Outcome.FAILED if is_failure else audit_log.Outcome.REFUSED,
         changes={
-            "asked": f"{request.method} {_address(request.path, given)}",
+            "asked": f"{request.method} {_address(request.path, captured)}",
             "answer": error.message if error is not None else "",
             "status": status,
         },
@@ -71,30 +71,35 @@ def _record(request: HttpRequest, status: int) -> None:
         kind=(
             request.method,
             match.view_name or match.route,
-            *(target if _is_told_apart(request, status, code) else ()),
+            *(target if _is_counted_by_object(request, status, code) else ()),
         ),
     )
 
 
 def record_refused_request(
-    *, actor: Actor, asked: str, refusal: BerthError, target: tuple[str, str] = ("", ""), name: str = ""
+    *,
+    actor: Actor,
+    request_line: str,
+    refusal: BerthError,
+    target: tuple[str, str] = ("", ""),
+    target_label: str = "",
 ) -> None:
     """Record a refusal outside the middleware: on a websocket, or of one object of a bulk action.
     An absent or hidden object (404) gets one line per address, as in the middleware.
     """
-    is_told = refusal.http_status != HTTPStatus.NOT_FOUND
+    is_by_object = refusal.http_status != HTTPStatus.NOT_FOUND
     audit_log.record_refusal(
         actor=actor,
         action=ACTION,
         reason=refusal.code,
         target=target,
-        target_label=name,
-        changes={"asked": asked, "answer": refusal.message, "status": refusal.http_status},
-        kind=(asked, *((*target, name) if is_told else ())),
+        target_label=target_label,
+        changes={"asked": request_line, "answer": refusal.message, "status": refusal.http_status},
+        kind=(request_line, *((*target, target_label) if is_by_object else ())),
     )
 
 
-def _is_told_apart(request: HttpRequest, status: int, code: str) -> bool:
+def _is_counted_by_object(request: HttpRequest, status: int, code: str) -> bool:
     is_somebody = hasattr(request, "user") and request.user.is_authenticated
     return is_somebody and status != HTTPStatus.NOT_FOUND and code != "no_form_token"
 
@@ -112,11 +117,11 @@ def _record_token(request: HttpRequest) -> None:
         )
 
 
-def _address(path: str, given: Mapping[str, Any]) -> str:
+def _address(path: str, captured: Mapping[str, Any]) -> str:
     """Return the path with values that are not ids, and may be secrets,
     replaced by parameter names: `/sign-in/once/<code>/`.
     """
-    for key, value in given.items():
+    for key, value in captured.items():
         if value and not isinstance(value, (int, UUID)):
             path = path.replace(str(value), f"<{key}>")
     return path

@@ -5,16 +5,34 @@ A server that is stopped, or behind a cut network, neither answers nor closes th
 without a timeout each thread would wait forever.
 """
 
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
+from uuid import UUID
 
 import psycopg
 from django.db import IntegrityError, InterfaceError, OperationalError
 from django.utils.translation import gettext as _
-from psycopg.abc import PQGen
+from psycopg.abc import Buffer, PQGen
 from psycopg.pq import TransactionStatus
+from psycopg.types.array import ListDumper
 
-from common.db.array_adapter import PlainListDumper
 from common.errors import BerthError, Conflict, Unavailable
+
+
+class PlainListDumper(ListDumper):
+    """Encodes lists of UUIDs, integers or texts; all others are left to psycopg. Same output."""
+
+    def dump(self, obj: list[Any]) -> Buffer | None:
+        kinds = set(map(type, obj))
+        if kinds == {UUID}:
+            return f"{{{','.join([each.hex for each in obj])}}}".encode()
+        if kinds == {int}:
+            return f"{{{','.join(map(str, obj))}}}".encode()
+        # PostgreSQL allows no NUL in texts, so it is a safe separator.
+        if kinds == {str} and (texts := "\0".join(obj)).count("\0") == len(obj) - 1:
+            escaped = texts.replace("\\", "\\\\").replace('"', '\\"').replace("\0", '","')
+            return f'{{"{escaped}"}}'.encode()
+        return super().dump(obj)
+
 
 RV = TypeVar("RV")
 

@@ -48,15 +48,15 @@ def normalise_names(model: type[models.Model], column: str, *, are_duplicates: b
     rows mean the same, it is deleted. Idempotent.
     """
     rows = model._default_manager.filter(**{f"{column}__regex": r"[^\x01-\x7f]"}).order_by("pk")
-    for key, kept in rows.values_list("pk", column):
-        if (wanted := normalised(kept)) == kept:
+    for key, stored in rows.values_list("pk", column):
+        if (wanted := normalised(stored)) == stored:
             continue
         row = model._default_manager.filter(pk=key)
         became = _rename(row, column, wanted, most=1 if are_duplicates else MOST_ALIKE)
         if became is None:
             row.delete()
         log.warning(
-            "names.normalised", table=model._meta.db_table, key=str(key), column=column, was=ascii(kept),
+            "names.normalised", table=model._meta.db_table, key=str(key), column=column, was=ascii(stored),
             now=ascii(became) if became is not None else "deleted: another row says the same",
         )  # fmt: skip
 
@@ -96,8 +96,8 @@ class StoredMessageField(models.JSONField):
         return StoredMessage(**super().from_db_value(value, expression, connection))
 
     def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:
-        kept = value.to_json() if isinstance(value, StoredMessage) else value
-        return super().get_db_prep_value(kept, connection, prepared)
+        stored = value.to_json() if isinstance(value, StoredMessage) else value
+        return super().get_db_prep_value(stored, connection, prepared)
 
     def deconstruct(self) -> Any:
         name, path, args, options = super().deconstruct()

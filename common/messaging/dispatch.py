@@ -44,9 +44,8 @@ class TaskName(StrEnum):
     MAIL_NOTIFICATIONS = "portal.mail_notifications"
 
 
-QUEUES = {
+QUEUES = dict.fromkeys(TaskName, "maintenance") | {
     TaskName.TICK: "tick",
-    TaskName.FORGET_TICKS: "maintenance",
     TaskName.LAUNCH_SESSION: "launch",
     TaskName.TERMINATE_SESSION: "ends",
     TaskName.HEARTBEAT_AGENTS: "default",
@@ -54,22 +53,6 @@ QUEUES = {
     TaskName.SETTLE_DEPENDENTS: "default",
     TaskName.LOOK_AT_ARRAY: "default",
     TaskName.MEASURE_SESSIONS: "metrics",
-    TaskName.KEEP_WALLS: "maintenance",
-    TaskName.NOTE_SETUPS: "maintenance",
-    TaskName.TELL_CALLBACKS: "maintenance",
-    TaskName.KEEP_MOORINGS: "maintenance",
-    TaskName.PURGE_EXPIRED: "maintenance",
-    TaskName.PURGE_FOLDERS: "maintenance",
-    TaskName.MEASURE_FOLDERS: "maintenance",
-    TaskName.PURGE_SIGN_INS: "maintenance",
-    TaskName.CONTINUE_OFFBOARDINGS: "maintenance",
-    TaskName.CONTINUE_IMPORTS: "maintenance",
-    TaskName.FOLLOW_RULES: "maintenance",
-    TaskName.PURGE_ANSWERS: "maintenance",
-    TaskName.PURGE_AUDIT: "maintenance",
-    TaskName.NOTIFY_PEOPLE: "maintenance",
-    TaskName.NOTIFY_OF_BUDGETS: "maintenance",
-    TaskName.MAIL_NOTIFICATIONS: "maintenance",
 }
 
 

@@ -40,5 +40,5 @@ class Migration(migrations.Migration):
                 "ordering": ("-recorded_at", "-id"),
                 "indexes": [models.Index(fields=["target_type", "target_id"], name="audit_target")],
             },
-        ),
+        )
     ]

@@ -110,7 +110,7 @@ class Migration(migrations.Migration):
             options={
                 "constraints": [
                     models.CheckConstraint(condition=models.Q(("pk", 1)), name="one_clock_reading")
-                ],
+                ]
             },
         ),
         migrations.CreateModel(
@@ -135,7 +135,7 @@ class Migration(migrations.Migration):
                     models.UniqueConstraint(
                         fields=("actor_id", "key_hash"), name="one_answer_for_a_key_of_an_actor"
                     )
-                ],
+                ]
             },
         ),
     ]

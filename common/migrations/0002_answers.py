@@ -6,9 +6,7 @@ import common.clock
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("common", "0001_audit"),
-    ]
+    dependencies = [("common", "0001_audit")]
 
     operations = [
         migrations.CreateModel(
@@ -33,7 +31,7 @@ class Migration(migrations.Migration):
                     models.UniqueConstraint(
                         fields=("actor_id", "key_hash"), name="one_answer_for_a_key_of_an_actor"
                     )
-                ],
+                ]
             },
-        ),
+        )
     ]

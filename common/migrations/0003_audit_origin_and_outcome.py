@@ -4,19 +4,12 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("common", "0002_answers"),
-    ]
+    dependencies = [("common", "0002_answers")]
 
     operations = [
-        migrations.RemoveIndex(
-            model_name="auditentry",
-            name="audit_target",
-        ),
+        migrations.RemoveIndex(model_name="auditentry", name="audit_target"),
         migrations.AddField(
-            model_name="auditentry",
-            name="acted_as_id",
-            field=models.BigIntegerField(null=True),
+            model_name="auditentry", name="acted_as_id", field=models.BigIntegerField(null=True)
         ),
         migrations.AddField(
             model_name="auditentry",
@@ -24,9 +17,7 @@ class Migration(migrations.Migration):
             field=models.CharField(blank=True, default="", max_length=254),
         ),
         migrations.AddField(
-            model_name="auditentry",
-            name="count",
-            field=models.PositiveIntegerField(default=1),
+            model_name="auditentry", name="count", field=models.PositiveIntegerField(default=1)
         ),
         migrations.AddField(
             model_name="auditentry",
@@ -51,19 +42,13 @@ class Migration(migrations.Migration):
             field=models.CharField(blank=True, default="", max_length=200),
         ),
         migrations.AddField(
-            model_name="auditentry",
-            name="via",
-            field=models.CharField(blank=True, default="", max_length=10),
+            model_name="auditentry", name="via", field=models.CharField(blank=True, default="", max_length=10)
         ),
         migrations.AlterField(
-            model_name="auditentry",
-            name="actor_id",
-            field=models.BigIntegerField(null=True),
+            model_name="auditentry", name="actor_id", field=models.BigIntegerField(null=True)
         ),
         migrations.AlterField(
-            model_name="auditentry",
-            name="domain_id",
-            field=models.BigIntegerField(null=True),
+            model_name="auditentry", name="domain_id", field=models.BigIntegerField(null=True)
         ),
         migrations.AlterField(
             model_name="auditentry",
@@ -72,14 +57,9 @@ class Migration(migrations.Migration):
                 choices=[("done", "Done"), ("refused", "Refused"), ("failed", "Failed")], max_length=10
             ),
         ),
-        migrations.AlterField(
-            model_name="auditentry",
-            name="recorded_at",
-            field=models.DateTimeField(),
-        ),
+        migrations.AlterField(model_name="auditentry", name="recorded_at", field=models.DateTimeField()),
         migrations.AddIndex(
-            model_name="auditentry",
-            index=models.Index(fields=["-recorded_at", "-id"], name="audit_newest"),
+            model_name="auditentry", index=models.Index(fields=["-recorded_at", "-id"], name="audit_newest")
         ),
         migrations.AddIndex(
             model_name="auditentry",

@@ -4,15 +4,10 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("common", "0003_audit_origin_and_outcome"),
-    ]
+    dependencies = [("common", "0003_audit_origin_and_outcome")]
 
     operations = [
-        migrations.RemoveIndex(
-            model_name="auditentry",
-            name="audit_newest",
-        ),
+        migrations.RemoveIndex(model_name="auditentry", name="audit_newest"),
         migrations.AddIndex(
             model_name="auditentry",
             index=models.Index(

@@ -4,9 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("common", "0004_audit_list_index"),
-    ]
+    dependencies = [("common", "0004_audit_list_index")]
 
     operations = [
         migrations.CreateModel(
@@ -25,7 +23,7 @@ class Migration(migrations.Migration):
             options={
                 "constraints": [
                     models.CheckConstraint(condition=models.Q(("pk", 1)), name="one_clock_reading")
-                ],
+                ]
             },
-        ),
+        )
     ]

@@ -2,9 +2,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("common", "0001_squashed_0005_clock_reading"),
-    ]
+    dependencies = [("common", "0001_squashed_0005_clock_reading")]
 
     operations = [
         migrations.AlterField(

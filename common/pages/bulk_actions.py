@@ -65,24 +65,31 @@ def run_bulk_action(
     request: HttpRequest,
     ids: Iterable[Id],
     act: Callable[[Id], str],
-    name_of: Callable[[Id], str],
-    url_of: Callable[[Id], str],
+    object_name: Callable[[Id], str],
+    object_url: Callable[[Id], str],
 ) -> list[Outcome]:
     """Call `act` on each id and return the outcomes; its result is the sentence shown. A refusal is
     an outcome too, and is recorded in the audit log if its status is in RECORDED.
     """
     outcomes = []
-    for each in ids:
+    for object_id in ids:
         try:
-            outcomes.append(Outcome(name_of(each), act(each), is_done=True, url=url_of(each)))
+            outcomes.append(
+                Outcome(object_name(object_id), act(object_id), is_done=True, url=object_url(object_id))
+            )
         except BerthError as refusal:
             if refusal.http_status in RECORDED:
-                asked = f"{request.method} {request.path}"
+                request_line = f"{request.method} {request.path}"
                 record_refused_request(
-                    actor=actor_of(request), asked=asked, refusal=refusal, name=name_of(each)
+                    actor=actor_of(request),
+                    request_line=request_line,
+                    refusal=refusal,
+                    target_label=object_name(object_id),
                 )
             sentence = f"{refusal.message} {refusal.hint}".strip()
-            outcomes.append(Outcome(name_of(each), sentence, is_done=False, url=url_of(each)))
+            outcomes.append(
+                Outcome(object_name(object_id), sentence, is_done=False, url=object_url(object_id))
+            )
     return outcomes
 
 

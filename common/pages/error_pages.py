@@ -75,8 +75,7 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     return error_page(
-        request,
-        PermissionDenied(_("You may not do this."), hint=_("Ask an administrator of your domain.")),
+        request, PermissionDenied(_("You may not do this."), hint=_("Ask an administrator of your domain."))
     )
 
 
@@ -140,7 +139,7 @@ def _with_menu(request: HttpRequest, template: str, context: dict[str, Any], err
 
 
 def _helpers(request: HttpRequest, error: BerthError) -> Sequence[Mapping[str, object]]:
-    is_told = error.http_status == 403 and getattr(request, "viewing", None) is None
-    if not is_told:
+    is_denied = error.http_status == 403 and getattr(request, "viewing", None) is None
+    if not is_denied:
         return ()
     return helpers.get()(request.user.pk or 0, getattr(request.user, "domain_id", None))

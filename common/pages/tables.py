@@ -110,13 +110,13 @@ def choices_of(**lists: tuple[QuerySet[Any], str | Func, str | Func]) -> dict[st
     """Return {name: choices} from {name: (rows, value, label)}, sorted by label. One query."""
     whole, *others = (
         rows.order_by()
-        .annotate(of=Value(name), choice=_field(value), said=_field(label))
-        .values_list("of", "choice", "said")
+        .annotate(list_name=Value(name), choice=_field(value), choice_label=_field(label))
+        .values_list("list_name", "choice", "choice_label")
         for name, (rows, value, label) in lists.items()
     )
     choices: dict[str, list[tuple[str, str]]] = {name: [] for name in lists}
-    for name, choice, said in whole.union(*others).order_by("said", "choice"):
-        choices[name].append((choice, said))
+    for name, choice, label in whole.union(*others).order_by("choice_label", "choice"):
+        choices[name].append((choice, label))
     return dict(choices)
 
 
@@ -141,32 +141,32 @@ def _opening(*, name: str, label: str, is_number: bool = False, **_others: objec
 
 
 class Listing:
-    """Table in the state of the query string `asked`. `chosen`: {column name: is it shown}."""
+    """Table in the state of the query string `query`. `chosen`: {column name: is it shown}."""
 
     def __init__(
         self,
         table: Table,
-        asked: QueryDict,
+        query: QueryDict,
         *,
         chosen: Mapping[str, bool] | None = None,
         without: Iterable[str] = (),
         tabs: Sequence[Tab] = (),
         usual: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        """Parse `asked`. `without` names columns and filters hidden from this user; `tabs` replaces
+        """Parse `query`. `without` names columns and filters hidden from this user; `tabs` replaces
         the table's tabs if they depend on the user; `usual` are default values {filter: values} of
         filters that are absent from the address.
         """
         left_out = set(without)
         self.table = table
-        self._asked = asked
-        self._filters = [each for each in table.filters if each.name not in left_out]
+        self._query = query
+        self._filters = [filter_ for filter_ in table.filters if filter_.name not in left_out]
         self._chosen = chosen or {}
-        self.search = _text(asked, "q")
+        self.search = _text(query, "q")
         self._usual = {name: tuple(given) for name, given in (usual or {}).items() if given}
-        values = {each.name: self._values_of(each) for each in self._filters}
+        values = {filter_.name: self._filter_values(filter_) for filter_ in self._filters}
         self.values = {name: given for name, given in values.items() if given}
-        wanted = asked.get("tab", "")
+        wanted = query.get("tab", "")
         self._tabs = tabs or table.tabs
         self.tab = next((tab for tab in self._tabs if tab.name == wanted), self._tabs[0])
         self._columns = [
@@ -180,9 +180,9 @@ class Listing:
 
     def matching(self, rows: QuerySet[Any]) -> QuerySet[Any]:
         """Filter rows by search and filters, over all tabs."""
-        for each in self._filters:
-            if each.name in self.values:
-                rows = rows.filter(reduce(or_, map(each.condition, self.values[each.name])))
+        for filter_ in self._filters:
+            if filter_.name in self.values:
+                rows = rows.filter(reduce(or_, map(filter_.condition, self.values[filter_.name])))
         return rows.filter(self.table.search(self.search)) if self.search else rows
 
     def of_tab(self, rows: QuerySet[Any]) -> QuerySet[Any]:
@@ -199,7 +199,7 @@ class Listing:
             {tab.name: tab.condition for tab in self._tabs},
             self.tab.name,
             self._order(),
-            self._asked.get("page", ""),
+            self._query.get("page", ""),
             reads_all=bool(self.search) and not self._is_in_usual_order,
         )
         found = {row.pk: row for row in parts(rows.filter(pk__in=page.object_list))}
@@ -234,26 +234,26 @@ class Listing:
 
     @cached_property
     def columns(self) -> Head:
-        column, is_descending = self._sort
+        sorted_by, is_descending = self._sort
         return Head(
             {
-                "name": each.name,
-                "label": each.label and _(each.label),
-                "is_number": each.is_number,
-                "url": self._sort_address(each) if each.order else "",
-                "direction": ("descending" if is_descending else "ascending") if each is column else "",
+                "name": column.name,
+                "label": column.label and _(column.label),
+                "is_number": column.is_number,
+                "url": self._sort_address(column) if column.order else "",
+                "direction": ("descending" if is_descending else "ascending") if column is sorted_by else "",
             }
-            for each in self._columns
-            if self._is_shown(each)
+            for column in self._columns
+            if self._is_shown(column)
         )
 
     @property
     def column_choices(self) -> list[dict[str, Any]]:
         """Columns that can be shown and hidden: [{"name", "label", "is_shown"}]."""
         return [
-            {"name": each.name, "label": _(each.label), "is_shown": self._is_shown(each)}
-            for each in self._columns
-            if not each.is_fixed
+            {"name": column.name, "label": _(column.label), "is_shown": self._is_shown(column)}
+            for column in self._columns
+            if not column.is_fixed
         ]
 
     @property
@@ -265,20 +265,20 @@ class Listing:
         """
         return [
             {
-                "name": each.name,
-                "label": _(each.label),
-                "value": next(iter(self.values.get(each.name, ())), ""),
-                "choices": self._offered(each),
-                "completions": self._completions(each),
-                "is_typed": each.is_typed,
-                "is_single": each.is_single,
-                "has_usual": each.name in self._usual,
+                "name": filter_.name,
+                "label": _(filter_.label),
+                "value": next(iter(self.values.get(filter_.name, ())), ""),
+                "choices": self._offered(filter_),
+                "completions": self._completions(filter_),
+                "is_typed": filter_.is_typed,
+                "is_single": filter_.is_single,
+                "has_usual": filter_.name in self._usual,
                 "is_short": all(
-                    len(label) <= SHORT_LABEL for _value, label in self.choices.get(each.name, ())
+                    len(label) <= SHORT_LABEL for _value, label in self.choices.get(filter_.name, ())
                 ),
             }
-            for each in self._filters
-            if each.is_typed or self.choices.get(each.name) or each.name in self.values
+            for filter_ in self._filters
+            if filter_.is_typed or self.choices.get(filter_.name) or filter_.name in self.values
         ]
 
     @property
@@ -286,12 +286,12 @@ class Listing:
         """Active search and filters, with the address without it: [{"label", "value", "url"}]."""
         chips = [
             {
-                "label": _(each.label),
-                "value": dict(self.choices.get(each.name, ())).get(value, value),
-                "url": self.address(**{each.name: [other for other in given if other != value]}),
+                "label": _(filter_.label),
+                "value": dict(self.choices.get(filter_.name, ())).get(value, value),
+                "url": self.address(**{filter_.name: [other for other in given if other != value]}),
             }
-            for each in self._filters
-            for given in (self.values.get(each.name, ()),)
+            for filter_ in self._filters
+            for given in (self.values.get(filter_.name, ()),)
             for value in given
         ]
         if self.search:
@@ -305,12 +305,12 @@ class Listing:
     @property
     def clear_url(self) -> str:
         """Address with the current tab and order, without search and filters."""
-        return self.address(q="", **{each.name: [] for each in self._filters})
+        return self.address(q="", **{filter_.name: [] for filter_ in self._filters})
 
     @property
     def kept(self) -> dict[str, str]:
         """Hidden values that a search and filter form must send: {name: value}."""
-        return {name: value for name in ("tab", "sort") if (value := self._asked.get(name, ""))}
+        return {name: value for name in ("tab", "sort") if (value := self._query.get(name, ""))}
 
     @property
     def query(self) -> str:
@@ -321,22 +321,22 @@ class Listing:
         """Return the address of this list with changed parameters, on its first page; an empty
         value removes a parameter.
         """
-        asked = QueryDict(mutable=True)
+        query = QueryDict(mutable=True)
         now: dict[str, str | Sequence[str]] = {**self.kept, "q": self.search, **self.values}
-        order = dict.fromkeys((*self._asked, *now, *changes))
+        order = dict.fromkeys((*self._query, *now, *changes))
         for name in (name for name in order if name in now or name in changes):
             values = changes.get(name, now.get(name, ()))
             given = [values] if isinstance(values, str) else list(values)
             if name in self._usual and not any(given):
                 given = [ANY]
-            asked.setlist(name, [value for value in given if value])
-        return f"?{asked.urlencode(safe=ANY)}"
+            query.setlist(name, [value for value in given if value])
+        return f"?{query.urlencode(safe=ANY)}"
 
     # Private
 
     @property
     def _sort(self) -> tuple[Column, bool]:
-        for wanted in (self._asked.get("sort", ""), self.tab.sort, self.table.sort):
+        for wanted in (self._query.get("sort", ""), self.tab.sort, self.table.sort):
             name = wanted.removeprefix("-")
             for column in self.table.columns:
                 if column.name == name and column.order:
@@ -364,30 +364,30 @@ class Listing:
     def _is_shown(self, column: Column) -> bool:
         return column.is_fixed or self._chosen.get(column.name, column.is_usual)
 
-    def _has_many(self, each: Filter) -> bool:
-        return len(self.choices.get(each.name, ())) > MOST_BOXES
+    def _has_many(self, filter_: Filter) -> bool:
+        return len(self.choices.get(filter_.name, ())) > MOST_BOXES
 
-    def _offered(self, each: Filter) -> list[tuple[str, str, bool]]:
+    def _offered(self, filter_: Filter) -> list[tuple[str, str, bool]]:
         """Return the checkbox choices: all, or only the chosen ones if there are many."""
-        chosen = self.values.get(each.name, ())
-        labels = dict(self.choices.get(each.name, ()))
-        values = chosen if self._has_many(each) else dict.fromkeys((*chosen, *labels))
+        chosen = self.values.get(filter_.name, ())
+        labels = dict(self.choices.get(filter_.name, ()))
+        values = chosen if self._has_many(filter_) else dict.fromkeys((*chosen, *labels))
         offered = [(value, labels.get(value, value), value in chosen) for value in values]
-        return [("", _("Any"), not chosen), *offered] if each.is_single else offered
+        return [("", _("Any"), not chosen), *offered] if filter_.is_single else offered
 
-    def _completions(self, each: Filter) -> SafeString:
-        return _options(tuple(self.choices[each.name])) if self._has_many(each) else SafeString("")
+    def _completions(self, filter_: Filter) -> SafeString:
+        return _options(tuple(self.choices[filter_.name])) if self._has_many(filter_) else SafeString("")
 
-    def _values_of(self, each: Filter) -> tuple[str, ...]:
-        if each.name not in self._asked and each.name in self._usual:
-            return self._usual[each.name]
-        given = [_cleaned(value) for value in self._asked.getlist(each.name)[:MOST_VALUES]]
+    def _filter_values(self, filter_: Filter) -> tuple[str, ...]:
+        if filter_.name not in self._query and filter_.name in self._usual:
+            return self._usual[filter_.name]
+        given = [_cleaned(value) for value in self._query.getlist(filter_.name)[:MOST_VALUES]]
         values = tuple(dict.fromkeys(value for value in given if value and value != ANY))
-        return values[:1] if each.is_typed or each.is_single else values
+        return values[:1] if filter_.is_typed or filter_.is_single else values
 
 
-def _field(it: str | Func) -> F | Func:
-    return F(it) if isinstance(it, str) else it
+def _field(name: str | Func) -> F | Func:
+    return F(name) if isinstance(name, str) else name
 
 
 @lru_cache(maxsize=32)
@@ -396,8 +396,8 @@ def _options(choices: tuple[tuple[str, str], ...]) -> SafeString:
     return format_html_join("", '<option value="{}">{}</option>', choices)
 
 
-def _text(asked: QueryDict, name: str) -> str:
-    return _cleaned(asked.get(name, ""))
+def _text(query: QueryDict, name: str) -> str:
+    return _cleaned(query.get(name, ""))
 
 
 def _cleaned(value: str) -> str:

@@ -18,7 +18,7 @@ def actor_of(request: Any) -> Actor:
         ANONYMOUS,
         ip=django_request.META.get("REMOTE_ADDR", ""),
         request_id=getattr(django_request, "request_id", ""),
-        via=_way_of(django_request, user_agent, is_program=keypair is not None),
+        via=_interface(django_request, user_agent, is_program=keypair is not None),
         user_agent=user_agent,
     )
     if not user.is_authenticated:
@@ -33,11 +33,11 @@ def actor_of(request: Any) -> Actor:
         is_monitor=user.is_monitor,
         is_domain_monitor=user.is_domain_monitor,
         keypair_id=keypair.pk if keypair is not None else None,
-        **_viewer_of(django_request, is_program=keypair is not None),
+        **_impersonator_fields(django_request, is_program=keypair is not None),
     )
 
 
-def _viewer_of(request: HttpRequest, *, is_program: bool) -> dict[str, Any]:
+def _impersonator_fields(request: HttpRequest, *, is_program: bool) -> dict[str, Any]:
     """Return the real user of an impersonation (accounts.web.impersonation), as fields of Actor."""
     viewer = getattr(request, "viewer", None)
     return (
@@ -47,7 +47,7 @@ def _viewer_of(request: HttpRequest, *, is_program: bool) -> dict[str, Any]:
     )
 
 
-def _way_of(request: HttpRequest, user_agent: str, *, is_program: bool) -> Via:
+def _interface(request: HttpRequest, user_agent: str, *, is_program: bool) -> Via:
     """Return the interface of the request; REST requests with a page's cookie count as page."""
     if is_program or "Authorization" in request.headers:
         return Via.COMMAND if user_agent.startswith("berth/") else Via.REST

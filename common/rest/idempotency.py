@@ -167,7 +167,7 @@ def _repeated(kept: KeptAnswer) -> Response:
 
 def _hash_of(path: str, body: Any) -> str:
     """Return a keyed hash of the request, independent of field order and white space."""
-    asked = json.dumps([path, body], sort_keys=True)
+    content = json.dumps([path, body], sort_keys=True)
     return salted_hmac(
-        "common.rest.idempotency", asked, algorithm="sha256"
+        "common.rest.idempotency", content, algorithm="sha256"
     ).hexdigest()  # keyed, as the body may contain a password

@@ -119,8 +119,8 @@ def query_flag(request: Any, name: str) -> bool:
     """Return a switch of the query (1, true, 0, false); absent is False. Raises InvalidInput."""
     if name not in request.query_params:
         return False
-    given = query_value(request, name).lower()
-    if given not in {"0", "1", "false", "true"}:
-        sentence = _("{value} is neither true nor false.").format(value=quoted(given))
+    switch = query_value(request, name).lower()
+    if switch not in {"0", "1", "false", "true"}:
+        sentence = _("{value} is neither true nor false.").format(value=quoted(switch))
         raise InvalidInput(sentence, fields={name: [sentence]})
-    return given in {"1", "true"}
+    return switch in {"1", "true"}

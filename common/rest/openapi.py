@@ -52,11 +52,11 @@ class OperationSchema(AutoSchema):  # type: ignore[no-untyped-call]
 
     def get_description(self) -> str:  # type: ignore[override]
         """Return the method's docstring and the token scopes that allow it."""
-        told: str = super().get_description()  # type: ignore[call-arg]
+        description: str = super().get_description()  # type: ignore[call-arg]
         if not self.view.authentication_classes:
-            return told
+            return description
         scopes = ", ".join(f"`{name}`" for name in self._scopes())
-        return f"{told}\n\nA token needs one of these scopes: {scopes}.".lstrip()
+        return f"{description}\n\nA token needs one of these scopes: {scopes}.".lstrip()
 
     def get_extensions(self) -> dict[str, Any]:
         is_open = not self.view.authentication_classes

@@ -23,10 +23,10 @@ class StoredMessage:
     quote: str = ""
 
     def __str__(self) -> str:
-        said = gettext(self.text) if self.text else ""
+        text = gettext(self.text) if self.text else ""
         if self.arguments:
-            said = said.format_map({name: _words(value) for name, value in self.arguments.items()})
-        return f"{said} ({self.quote})" if self.quote else said
+            text = text.format_map({name: _words(value) for name, value in self.arguments.items()})
+        return f"{text} ({self.quote})" if self.quote else text
 
     def __bool__(self) -> bool:
         return bool(self.text)

@@ -86,8 +86,8 @@ class NewestFirst(SizedPagination, CursorPagination):
         operation_id="list_audit",
         parameters=[
             *(
-                OpenApiParameter(name, OpenApiTypes.STR, description=told)
-                for name, (_field, told) in FILTERS.items()
+                OpenApiParameter(name, OpenApiTypes.STR, description=description)
+                for name, (_field, description) in FILTERS.items()
             ),
             OpenApiParameter(
                 "since",
@@ -120,7 +120,7 @@ class AuditListView(ListAPIView[AuditEntry]):
 
     def _condition(self) -> Q:
         wanted = Q()
-        for name, (field, _told) in FILTERS.items():
+        for name, (field, _description) in FILTERS.items():
             if value := query_value(self.request, name):
                 wanted &= Q(**{field: value})
         for name, lookup in (("since", "recorded_at__gte"), ("until", "recorded_at__lt")):

@@ -30,7 +30,7 @@ class NotificationOut(serializers.Serializer[Any]):
     read_at = serializers.DateTimeField(allow_null=True)
 
     def get_text(self, notification: Notification) -> str:
-        return selectors.text_of(notification)
+        return selectors.notification_text(notification)
 
 
 class ReadOut(serializers.Serializer[Any]):

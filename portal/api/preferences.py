@@ -18,7 +18,7 @@ from common.rest.input import InputSerializer
 from common.token_scopes import FOR_ADMIN
 from portal.notifications import service
 from portal.notifications.catalogue import MUTABLE, Kind
-from portal.notifications.selectors import choice_of
+from portal.notifications.selectors import notification_choice
 
 LANGUAGES = [code for code, _name in settings.LANGUAGES]
 KINDS = [kind.value for kind in Kind]
@@ -68,9 +68,9 @@ class PreferencesView(APIView):
 
         A language takes effect in each browser from its next sign-in.
         """
-        asked = PreferencesInput(data=request.data)
-        asked.is_valid(raise_exception=True)
-        wanted, actor = asked.validated_data, actor_of(request)
+        serializer = PreferencesInput(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        wanted, actor = serializer.validated_data, actor_of(request)
         with transaction.atomic():
             if "language" in wanted:
                 preferences.choose_language(actor=actor, language=wanted["language"])
@@ -85,7 +85,7 @@ class PreferencesView(APIView):
 
 def _answer(request: Request) -> Response:
     person = get_acting_user(actor_of(request))
-    choice = choice_of(person.pk)
+    choice = notification_choice(person.pk)
     body = {
         "language": person.language,
         "muted_notifications": [kind for kind in MUTABLE_KINDS if kind in choice.muted],

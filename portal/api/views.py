@@ -11,15 +11,13 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from drf_spectacular.views import SpectacularAPIView
 from rest_framework import serializers
-from rest_framework.negotiation import BaseContentNegotiation
-from rest_framework.parsers import BaseParser
-from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from accounts.logins.service import request_login
 from common.errors import NotAuthenticated
+from common.rest.content_types import AnyAccept
 from common.rest.errors import ErrorOut
 from common.rest.input import query_value
 from common.token_scopes import EVERY_TOKEN
@@ -73,18 +71,6 @@ def document_in(_language: str | None, media_type: str) -> bytes:
     document = SchemaGenerator().get_schema(public=True)  # type: ignore[no-untyped-call]
     written = renderer().render(document, renderer_context={})
     return written.encode() if isinstance(written, str) else written
-
-
-class AnyAccept(BaseContentNegotiation):
-    """Content negotiation that ignores Accept: browsers send text/event-stream."""
-
-    def select_parser(self, request: Request, parsers: list[BaseParser]) -> BaseParser:  # type: ignore[override]
-        return parsers[0]
-
-    def select_renderer(  # type: ignore[override]
-        self, request: Request, renderers: list[BaseRenderer], format_suffix: str | None = None
-    ) -> tuple[BaseRenderer, str]:
-        return renderers[0], renderers[0].media_type or ""
 
 
 class EventStreamView(APIView):

@@ -138,7 +138,7 @@ def _scopes() -> tuple[QuerySet[Domain], QuerySet[Project]]:
     return domains, Project.objects.filter(domain__in=domains, name__startswith=f"{STEM}-")
 
 
-def people_of(group: ResourceGroup) -> People:
+def simulated_people(group: ResourceGroup) -> People:
     make_people()
     members = Membership.objects.filter(user__email__endswith=OURS).select_related("user", "project")
     return People(

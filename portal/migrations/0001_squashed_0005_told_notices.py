@@ -19,10 +19,7 @@ class Migration(migrations.Migration):
 
     initial = True
 
-    dependencies = [
-        ("accounts", "0001_squashed_0031_purged_people_hold_nothing"),
-        ("accounts", "__first__"),
-    ]
+    dependencies = [("accounts", "0001_squashed_0031_purged_people_hold_nothing"), ("accounts", "__first__")]
 
     operations = [
         migrations.CreateModel(

@@ -7,10 +7,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("accounts", "0014_ssh_keys"),
-        ("portal", "0001_notifications"),
-    ]
+    dependencies = [("accounts", "0014_ssh_keys"), ("portal", "0001_notifications")]
 
     operations = [
         migrations.CreateModel(
@@ -33,5 +30,5 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-        ),
+        )
     ]

@@ -40,7 +40,7 @@ class Migration(migrations.Migration):
             options={
                 "constraints": [
                     models.UniqueConstraint(fields=("person", "happening"), name="budget_notice_once")
-                ],
+                ]
             },
-        ),
+        )
     ]

@@ -8,9 +8,7 @@ import common.clock
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("portal", "0003_budget_notices"),
-    ]
+    dependencies = [("portal", "0003_budget_notices")]
 
     operations = [
         migrations.CreateModel(

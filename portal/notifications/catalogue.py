@@ -281,39 +281,40 @@ MONEY_CODES = frozenset({Code.MONEY_NEARLY_SPENT, Code.MONEY_SPENT})
 # Cannot be muted: an intruder could otherwise hide these from the owner of the account.
 UNMUTABLE = frozenset({Kind.SAFETY})
 MUTABLE = tuple(kind for kind in Kind if kind not in UNMUTABLE)
-KIND_BY_CODE = MappingProxyType(
-    {
-        Code.COMMAND_FINISHED: Kind.FINISHED,
-        Code.ARRAY_FINISHED: Kind.FINISHED,
-        Code.ARRAY_FAILED: Kind.FAILED,
-        Code.COMMAND_FAILED: Kind.FAILED,
-        Code.COMMAND_TIMED_OUT: Kind.FAILED,
-        Code.CONTAINER_EXITED: Kind.FAILED,
-        Code.OUT_OF_MEMORY: Kind.FAILED,
-        Code.MACHINE_LOST: Kind.FAILED,
-        Code.PULL_FAILED: Kind.FAILED,
-        Code.NOT_STARTED: Kind.FAILED,
-        Code.STOPPED_BY_ADMIN: Kind.ENDED,
-        Code.LIFETIME_OVER: Kind.ENDED,
-        Code.WAITED_TOO_LONG: Kind.FAILED,
-        Code.WAITED_IN_VAIN: Kind.FAILED,
-        Code.SHUT_OUT: Kind.FAILED,
-        Code.ENDS_SOON: Kind.ENDS_SOON,
-        Code.LIFETIME_ENDS_SOON: Kind.ENDS_SOON,
-        Code.UNUSED_ENDS_SOON: Kind.ENDS_SOON,
-        Code.UNDERUSED_ENDS_SOON: Kind.ENDS_SOON,
-        Code.PREEMPTED_SOON: Kind.ENDS_SOON,
-        Code.PREEMPTED: Kind.ENDED,
-        Code.ENDED_UNUSED: Kind.ENDED,
-        Code.ENDED_UNDERUSED: Kind.ENDED,
-        Code.TOKEN_ENDS_SOON: Kind.TOKENS,
-        Code.MONEY_NEARLY_SPENT: Kind.BUDGETS,
-        Code.HOURS_NEARLY_SPENT: Kind.BUDGETS,
-        Code.MONEY_SPENT: Kind.BUDGETS,
-        Code.HOURS_SPENT: Kind.BUDGETS,
-        Code.PASSWORDS_TRIED: Kind.SAFETY,
-    }
-)
+_CODES_BY_KIND = {
+    Kind.FINISHED: (Code.COMMAND_FINISHED, Code.ARRAY_FINISHED),
+    Kind.FAILED: (
+        Code.ARRAY_FAILED,
+        Code.COMMAND_FAILED,
+        Code.COMMAND_TIMED_OUT,
+        Code.CONTAINER_EXITED,
+        Code.OUT_OF_MEMORY,
+        Code.MACHINE_LOST,
+        Code.PULL_FAILED,
+        Code.NOT_STARTED,
+        Code.WAITED_TOO_LONG,
+        Code.WAITED_IN_VAIN,
+        Code.SHUT_OUT,
+    ),
+    Kind.ENDED: (
+        Code.STOPPED_BY_ADMIN,
+        Code.LIFETIME_OVER,
+        Code.PREEMPTED,
+        Code.ENDED_UNUSED,
+        Code.ENDED_UNDERUSED,
+    ),
+    Kind.ENDS_SOON: (
+        Code.ENDS_SOON,
+        Code.LIFETIME_ENDS_SOON,
+        Code.UNUSED_ENDS_SOON,
+        Code.UNDERUSED_ENDS_SOON,
+        Code.PREEMPTED_SOON,
+    ),
+    Kind.TOKENS: (Code.TOKEN_ENDS_SOON,),
+    Kind.BUDGETS: (Code.MONEY_NEARLY_SPENT, Code.HOURS_NEARLY_SPENT, Code.MONEY_SPENT, Code.HOURS_SPENT),
+    Kind.SAFETY: (Code.PASSWORDS_TRIED,),
+}
+KIND_BY_CODE = MappingProxyType({code: kind for kind, codes in _CODES_BY_KIND.items() for code in codes})
 
 # Ends that are notified. An end requested by the owner is not; any other end in ERROR is NOT_STARTED.
 _CODE_BY_REASON: Mapping[str, Code] = MappingProxyType(

@@ -24,7 +24,7 @@ from common import clock
 from common.db.advisory_locks import try_exclusive
 from portal.models import Notification, NotificationMail
 from portal.notifications.catalogue import KIND_BY_CODE, SENTENCES, Code
-from portal.notifications.selectors import choice_of, page_of, text_of
+from portal.notifications.selectors import notification_choice, notification_text, notification_url
 
 log = structlog.get_logger(__name__)
 
@@ -74,7 +74,7 @@ def _send(row: NotificationMail, connection: BaseEmailBackend) -> None:
     """Send one mail. Raises OSError or SMTPException if the server can no longer be reached."""
     _put_off(row)
     try:
-        message = message_of(row.notification)
+        message = build_message(row.notification)
     except (LookupError, TypeError, ValueError):  # from another release: must not block the mails behind it
         log.exception("notification_mail.unreadable", notification_id=row.pk)
         message = None
@@ -108,18 +108,25 @@ def _is_refused_for_ever(row: NotificationMail, error: SMTPRecipientsRefused | S
     return code >= REFUSED_FOR_EVER
 
 
-def message_of(notification: Notification) -> EmailMessage | None:
+def build_message(notification: Notification) -> EmailMessage | None:
     """Return the mail in the user's language; None if it is no longer wanted or allowed."""
     person: User = notification.person
     code = Code(notification.code)
-    is_wanted = KIND_BY_CODE[code] in choice_of(person.pk).mailed
+    is_wanted = KIND_BY_CODE[code] in notification_choice(person.pk).mailed
     if not (is_wanted and person.is_active and person.domain.is_active) or mail_obstacle(person):
         return None
     with override(person.language or settings.LANGUAGE_CODE):
-        text = text_of(notification)
+        text = notification_text(notification)
         choice = settings.BERTH_URL + reverse("preferences")
         end = _("You asked for this mail. Here you choose what is mailed to you:")
-        body = (text, _(SENTENCES[code].more), settings.BERTH_URL + page_of(notification), "--", end, choice)
+        body = (
+            text,
+            _(SENTENCES[code].more),
+            settings.BERTH_URL + notification_url(notification),
+            "--",
+            end,
+            choice,
+        )
     host = urlsplit(settings.BERTH_URL).hostname
     return EmailMessage(
         " ".join(text.split()),

@@ -20,7 +20,7 @@ from sessions_app.idle.messages import low_utilization_text
 SHOWN_HELPERS = 3
 
 
-def helpers_of(user_id: int, domain_id: int | None) -> Sequence[Mapping[str, object]]:
+def find_helpers(user_id: int, domain_id: int | None) -> Sequence[Mapping[str, object]]:
     """Return [{"name", "email"}] of people who can help a user who was refused something: admins of
     the domain, or superadmins if it has none; never the user. At most two queries.
     """
@@ -41,12 +41,12 @@ def unread_notifications(actor: Actor) -> QuerySet[Notification]:
     return own_notifications(actor).filter(read_at=None)
 
 
-def choice_of(person_id: int) -> NotificationChoice:
+def notification_choice(person_id: int) -> NotificationChoice:
     """Return the user's muted and mailed kinds, by default none. One query."""
-    return choices_of([person_id])[person_id]
+    return notification_choices([person_id])[person_id]
 
 
-def choices_of(people: Collection[int]) -> dict[int, NotificationChoice]:
+def notification_choices(people: Collection[int]) -> dict[int, NotificationChoice]:
     """Return the muted and mailed kinds of each user. One query."""
     found = NotificationChoice.objects.in_bulk(list(people))
     return {
@@ -54,16 +54,16 @@ def choices_of(people: Collection[int]) -> dict[int, NotificationChoice]:
     }
 
 
-def text_of(notification: Notification) -> str:
+def notification_text(notification: Notification) -> str:
     """Return the text in the reader's language."""
     code, arguments = Code(notification.code), notification.arguments
     if code in MONEY_CODES:
         arguments = {**arguments, **{name: format_money(arguments[name]) for name in ("left", "amount")}}
-    said = _(SENTENCES[code].text).format(**arguments)
-    return paragraph(filter(None, (said, low_utilization_text(arguments.get("low", ())))))
+    text = _(SENTENCES[code].text).format(**arguments)
+    return paragraph(filter(None, (text, low_utilization_text(arguments.get("low", ())))))
 
 
-def page_of(notification: Notification) -> str:
+def notification_url(notification: Notification) -> str:
     """Return the path of the page that the notification is about."""
     if notification.session_id is not None:
         return reverse("session-detail", args=[notification.session_id])

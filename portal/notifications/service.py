@@ -23,7 +23,7 @@ from common.messaging.live_updates import Audience, push_many_on_commit
 from common.values.text import quoted
 from portal.models import Notification, NotificationChoice, NotificationMail, ToldNotice
 from portal.notifications.catalogue import KIND_BY_CODE, MUTABLE, UNMUTABLE, Code, Kind
-from portal.notifications.selectors import access_notification, choices_of, unread_notifications
+from portal.notifications.selectors import access_notification, notification_choices, unread_notifications
 from sessions_app.core.states import Status
 from sessions_app.models import ComputeSession
 
@@ -60,7 +60,7 @@ def notify_many(notifications: Collection[NewNotification]) -> int:
     """
     new = _record_events({(each.person_id, each.happening): each for each in notifications})
     people = {each.person_id for each in new}
-    choices = choices_of(people)
+    choices = notification_choices(people)
     unmuted = [each for each in new if not _is_muted(choices[each.person_id], KIND_BY_CODE[each.code])]
     if not unmuted:
         return 0

@@ -84,11 +84,7 @@ def _notification(session: _Ended) -> NewNotification | None:
         person_id=session.owner_id,
         code=code,
         happening=f"{END}{session.id}",
-        arguments={
-            "name": session.name,
-            "exit_code": session.exit_code,
-            "image": session.image_reference,
-        },
+        arguments={"name": session.name, "exit_code": session.exit_code, "image": session.image_reference},
         session_id=session.id,
         again_until=session.ended_at + REPAIR_PERIOD,
     )

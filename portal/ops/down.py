@@ -9,7 +9,7 @@ import time
 from portal.ops.console import speaker
 from portal.ops.errors import PreflightFailed
 from portal.ops.locks import holder
-from portal.ops.paths import Layout, layout_of
+from portal.ops.paths import Layout, find_layout
 from portal.ops.processes import stop_leftovers
 from portal.ops.setup.purge import purge
 
@@ -29,7 +29,7 @@ def main() -> int:
         help="remove everything for good: accounts, folders and their files, sessions, images, what was built",
     )
     options = parser.parse_args()
-    layout, say = layout_of(options.data), speaker("down")
+    layout, say = find_layout(options.data), speaker("down")
     try:
         was_running = stop(layout)
     except PermissionError:

@@ -13,7 +13,7 @@ class PreflightFailed(Exception):
         self.fix = fix
 
 
-def exit_code_of(step: Callable[[], object]) -> int:
+def exit_code_for(step: Callable[[], object]) -> int:
     """Run a step as a program started by venv.run_in_venv, and return its exit code.
 
     A failure is written to stderr: the message, then the fix as the last line.

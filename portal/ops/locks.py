@@ -57,11 +57,11 @@ def directory_lock(directory: Path, *, is_shared: bool = False, waits: bool = Tr
 @contextlib.contextmanager
 def setup_lock(checkout: Path, log: Say) -> Iterator[None]:
     """Allow one set-up per checkout at a time, for any data directory. Waiting is logged."""
-    room = checkout / "portal" / "ops"
-    with directory_lock(room, waits=False) as is_free:
+    folder = checkout / "portal" / "ops"
+    with directory_lock(folder, waits=False) as is_free:
         if not is_free:
-            log(f"this checkout is being set up by {holders(room)}; waiting for it")
-    with directory_lock(room):
+            log(f"this checkout is being set up by {holders(folder)}; waiting for it")
+    with directory_lock(folder):
         yield
 
 

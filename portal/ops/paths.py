@@ -64,7 +64,7 @@ class Layout:
         return self.data / "quarters"
 
 
-def layout_of(data: str | None, checkout: Path = CHECKOUT) -> Layout:
+def find_layout(data: str | None, checkout: Path = CHECKOUT) -> Layout:
     """Return the layout for `--data`; by default the data are in `var/` of the checkout."""
     return Layout(checkout=checkout, data=Path(data).expanduser().absolute() if data else checkout / "var")
 

@@ -42,7 +42,7 @@ def run_step(
     directory: Path | None = None,
 ) -> None:
     """Run a command quietly. On failure, show its last output and raise PreflightFailed."""
-    done = subprocess.run(
+    process = subprocess.run(
         argv,
         env=environment,
         cwd=directory,
@@ -53,10 +53,10 @@ def run_step(
         errors="replace",
         check=False,
     )
-    if done.returncode != 0:
-        log("\n".join(done.stdout.splitlines()[-TAIL_LINES:]))
+    if process.returncode != 0:
+        log("\n".join(process.stdout.splitlines()[-TAIL_LINES:]))
         raise PreflightFailed(
-            f"{title} failed (exit code {done.returncode}); its last lines stand above.", fix
+            f"{title} failed (exit code {process.returncode}); its last lines stand above.", fix
         )
 
 

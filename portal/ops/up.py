@@ -13,7 +13,7 @@ from portal.ops.console import speaker
 from portal.ops.engine.image_recipe import read_recipe
 from portal.ops.errors import PreflightFailed
 from portal.ops.locks import directory_lock, running, setup_lock
-from portal.ops.paths import Layout, layout_of
+from portal.ops.paths import Layout, find_layout
 from portal.ops.processes import marker_environment, stop_leftovers
 from portal.ops.services.portal_processes import Portal
 from portal.ops.services.startup_page import startup_page
@@ -32,7 +32,7 @@ say = speaker("up")
 
 def main() -> int:
     options = parse_options()
-    layout = layout_of(options.data)
+    layout = find_layout(options.data)
     os.environ.pop("PYTHONPATH", None)  # bin/with-python set it for this process only
     signal.signal(signal.SIGTERM, interrupt)
     os.umask(0o022)
@@ -68,27 +68,16 @@ def parse_options() -> argparse.Namespace:
         prog="bin/up", description="Start Berth; the first time, install all it needs."
     )
     parser.add_argument(
-        "--port",
-        type=int,
-        default=DEFAULT_PORT,
-        help=f"port to listen on (default: {DEFAULT_PORT})",
+        "--port", type=int, default=DEFAULT_PORT, help=f"port to listen on (default: {DEFAULT_PORT})"
     )
     parser.add_argument(
-        "--host",
-        default=DEFAULT_HOST,
-        help="address to listen on (default: %(default)s, only this machine)",
+        "--host", default=DEFAULT_HOST, help="address to listen on (default: %(default)s, only this machine)"
     )
     parser.add_argument("--data", metavar="DIR", help="where all data go (default: var in the checkout)")
     parser.add_argument(
-        "--no-demo",
-        action="store_true",
-        help="make only a superadmin; no demo project and people",
+        "--no-demo", action="store_true", help="make only a superadmin; no demo project and people"
     )
-    parser.add_argument(
-        "--no-image",
-        action="store_true",
-        help="do not build the session image berth/python",
-    )
+    parser.add_argument("--no-image", action="store_true", help="do not build the session image berth/python")
     return parser.parse_args()
 
 

@@ -106,7 +106,7 @@ class AuditRow:
 def audit_list(request: HttpRequest) -> HttpResponse:
     """Show the audit log: all of it for superadmins, that of their domain for domain admins."""
     actor = actor_of(request)
-    _demand_more_than_own(actor)
+    _require_oversight(actor)
     return _list(request, actor, visible_entries(actor), is_own=False)
 
 
@@ -144,7 +144,7 @@ def audit_entry(request: HttpRequest, entry_id: int) -> HttpResponse:
 @login_required
 def audit_export(request: HttpRequest) -> StreamingHttpResponse:
     actor = actor_of(request)
-    _demand_more_than_own(actor)
+    _require_oversight(actor)
     return _export(request, actor, visible_entries(actor))
 
 
@@ -155,7 +155,7 @@ def own_activity_export(request: HttpRequest) -> StreamingHttpResponse:
     return _export(request, actor, own_entries(actor))
 
 
-def _demand_more_than_own(actor: Actor) -> None:
+def _require_oversight(actor: Actor) -> None:
     if not governs_others(actor):
         raise NotFound(_("There is nothing at this address, or it is not yours to see."))
 

@@ -26,7 +26,7 @@ from sessions_app.gateway.proxy.app_ports import opens_by_port, resolves_app_hos
 MENUS = ("menu", "menu_kind", "other_menu", "key_links")
 
 
-def tunnel_line(request: HttpRequest) -> str:
+def tunnel_command(request: HttpRequest) -> str:
     """Return the SSH command that makes `*.localhost` reach this portal from elsewhere."""
     port = urlsplit(settings.BERTH_URL).port or request.get_port()
     return f"ssh -L {port}:localhost:{port} {host_name(request.get_host())}"
@@ -38,7 +38,7 @@ def frame(request: HttpRequest) -> dict[str, Any]:
     if user is None or not user.is_authenticated:
         return {"app_name": "Berth", "menu": [], "apps_available": True}
     actor = actor_of(request)
-    menus = cache(lambda: menus_of(links_for(user, request.path)))
+    menus = cache(lambda: menu_context(links_for(user, request.path)))
     host, is_by_port = host_name(request.get_host()), opens_by_port(request)
     return {
         "app_name": "Berth",
@@ -52,7 +52,7 @@ def frame(request: HttpRequest) -> dict[str, Any]:
         "apps_available": resolves_app_hosts(host) or is_by_port,
         "apps_by_address": host if is_by_port else "",
         "apps_domain": settings.BERTH_APPS_DOMAIN,
-        "tunnel_line": tunnel_line(request),
+        "tunnel_line": tunnel_command(request),
     }
 
 
@@ -60,7 +60,7 @@ def _part(whole: Callable[[], dict[str, Any]], name: str) -> Any:
     return whole()[name]
 
 
-def menus_of(links: list[Link]) -> dict[str, Any]:
+def menu_context(links: list[Link]) -> dict[str, Any]:
     """Return the values named in MENUS; evaluated lazily, as fragments need no menu."""
     kind = menu_of(links)
     return {

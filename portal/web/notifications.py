@@ -79,11 +79,11 @@ def presented(notification: Notification) -> dict[str, Any]:
     sentence = SENTENCES[Code(notification.code)]
     return {
         "id": notification.pk,
-        "text": selectors.text_of(notification),
+        "text": selectors.notification_text(notification),
         "more": _(sentence.more),
         "icon": sentence.icon,
         "tone": sentence.tone,
-        "url": selectors.page_of(notification),
+        "url": selectors.notification_url(notification),
         "created_at": notification.created_at,
         "is_read": notification.read_at is not None,
     }

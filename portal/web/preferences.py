@@ -14,7 +14,7 @@ from common.errors import InvalidInput
 from common.rest.actor import actor_of
 from portal.notifications import service
 from portal.notifications.catalogue import KIND_TITLES, MUTABLE, UNMUTABLE, Kind
-from portal.notifications.selectors import choice_of
+from portal.notifications.selectors import notification_choice
 
 
 @login_required
@@ -25,7 +25,7 @@ def preferences_page(request: HttpRequest) -> HttpResponse:
     no_mail = mail_obstacle(user)
     if request.method == "POST":
         return _choose(request, can_mail=not no_mail)
-    choice = choice_of(user.pk)
+    choice = notification_choice(user.pk)
     kinds = [
         {
             "code": kind.value,

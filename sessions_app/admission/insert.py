@@ -61,7 +61,7 @@ def insert_sessions(inputs: AdmissionInputs) -> list[ComputeSession]:
     SessionTransition.objects.bulk_create(_first_transition(inputs, session, now) for session in sessions)
     _insert_parts(inputs, sessions)
     done: list[tuple[ComputeSession, dict[str, Any]]] = [(session, {}) for session in sessions]
-    audit_log.record_many(actor=inputs.actor, action="sessions.enqueue_session", done=done)
+    audit_log.record_many(actor=inputs.actor, action="sessions.enqueue_session", targets=done)
     return sessions
 
 

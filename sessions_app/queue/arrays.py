@@ -181,4 +181,4 @@ def _record_and_push(actor: Actor, action: str, sessions: Sequence[ComputeSessio
 
 def _record_elements(actor: Actor, action: str, sessions: Sequence[ComputeSession]) -> None:
     if sessions:
-        audit_log.record_many(actor=actor, action=action, done=[(each, {}) for each in sessions])
+        audit_log.record_many(actor=actor, action=action, targets=[(each, {}) for each in sessions])

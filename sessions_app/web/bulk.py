@@ -80,8 +80,8 @@ def _outcomes(
         request,
         ids,
         act,
-        name_of=lambda pk: names.get(pk, str(pk)),
-        url_of=lambda pk: reverse("session-detail", args=[pk]) if pk in names else "",
+        object_name=lambda pk: names.get(pk, str(pk)),
+        object_url=lambda pk: reverse("session-detail", args=[pk]) if pk in names else "",
     )
 
 

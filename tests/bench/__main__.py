@@ -6,7 +6,7 @@ import signal
 import sys
 from pathlib import Path
 
-from portal.ops.paths import layout_of
+from portal.ops.paths import find_layout
 from tests.bench.frame import Options, as_json, as_table
 
 BENCHES = (
@@ -55,7 +55,7 @@ def main() -> int:
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # cleans up on SIGTERM too
     options = Options(
-        layout=layout_of(given.data),
+        layout=find_layout(given.data),
         is_given=bool(given.data),
         rounds=given.rounds,
         only=given.only,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import aiohttp
 from django.conf import settings
 
-from portal.ops.paths import layout_of
+from portal.ops.paths import find_layout
 from portal.ops.services.portal_processes import Portal
 from portal.ops.setup.env_file import free_port
 from sessions_app.gateway.proxy.request import APP_COOKIE
@@ -55,7 +55,7 @@ def two_proxies() -> Iterator[tuple[Proxy, Proxy]]:
 def web_process(environment: Mapping[str, str]) -> Iterator[tuple[int, int]]:
     """Start a portal's web server as bin/up does. Yields (port, process id)."""
     port = free_port()
-    portal = Portal(layout_of(None), environment, host="127.0.0.1", port=port, image="")
+    portal = Portal(find_layout(None), environment, host="127.0.0.1", port=port, image="")
     service = next(service for service in portal.front() if service.name == "web")
     say("starting the web process of a portal")
     with running(service.argv, service.environment, service.directory) as process:

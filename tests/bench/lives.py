@@ -116,7 +116,7 @@ class Stages:
 
     def __init__(self, group: ResourceGroup) -> None:
         self._group = group
-        self._requests = simulated_cluster.workload(simulated_cluster.people_of(group), seed=1)
+        self._requests = simulated_cluster.workload(simulated_cluster.simulated_people(group), seed=1)
         self.rates: dict[str, list[float]] = {name: [] for name in STAGES}
         self.processor_ms: list[float] = []
 

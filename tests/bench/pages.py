@@ -22,7 +22,7 @@ from django.db import connection
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from accounts.core.roles import Role
-from portal.ops.paths import layout_of
+from portal.ops.paths import find_layout
 from portal.ops.setup.assets import ensure_assets
 from tests import factories
 from tests.bench.frame import Measure, Options, Row, measure_in_turns, never_above, say
@@ -72,7 +72,7 @@ CHROMIUM_OPTIONS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disabl
 
 
 def bench(options: Options) -> list[Row]:
-    ensure_assets(layout_of(None), os.environ, say)
+    ensure_assets(find_layout(None), os.environ, say)
     with contextlib.ExitStack() as cleanup:
         environment = cleanup.enter_context(own_database())
         call_command("seed_demo_load", **MUCH)

@@ -25,7 +25,7 @@ from common import clock
 from common.messaging.dispatch import TaskName
 from common.messaging.live_updates import stream_name
 from common.messaging.redis import client as redis_client
-from portal.ops.paths import layout_of
+from portal.ops.paths import find_layout
 from portal.ops.services.portal_processes import Portal
 from portal.processes.periodic import PERIODS_S
 from scheduler.commit.plan_commit import commit_plan
@@ -158,7 +158,7 @@ def backlog_latency(tenants: Tenants, environment: Mapping[str, str]) -> list[Ro
 @contextmanager
 def tick_worker(environment: Mapping[str, str]) -> Iterator[None]:
     """Run the scheduler worker as bin/up starts it."""
-    portal = Portal(layout_of(None), environment, host="127.0.0.1", port=0, image="")
+    portal = Portal(find_layout(None), environment, host="127.0.0.1", port=0, image="")
     service = next(service for service in portal.front() if service.name == "tick")
     say("starting the worker that ticks")
     with running(service.argv, service.environment, service.directory):

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 from agents.runtime.profiles import seccomp
 from portal.ops.locks import holder
-from portal.ops.paths import CHECKOUT, layout_of
+from portal.ops.paths import CHECKOUT, find_layout
 from portal.ops.setup.env_file import read_env
 from tests.bench.frame import Measure, Options, Row, at_least, at_most, measure_in_turns, say
 from tests.e2e.portal import RunningPortal, own_environment
@@ -38,7 +38,7 @@ CPU, MEM_MIB = 0.06, 64  # small enough to run all on two cores
 def bench(options: Options) -> list[Row]:
     with contextlib.ExitStack() as cleanup:
         data = options.layout.data if options.is_given else cleanup.enter_context(own_portal())
-        if holder(layout_of(str(data))) is None:
+        if holder(find_layout(str(data))) is None:
             raise SystemExit(f"No portal runs on {data}. Start it: bin/up --data {data}")
         portal = cleanup.enter_context(Portal(data).listening())
         peer = cleanup.enter_context(Bare(portal.image, portal.user).network())

@@ -24,7 +24,7 @@ from django.test.utils import setup_test_environment
 
 from accounts.web.sign_in import required_action_middleware
 from common import clock
-from portal.ops.paths import layout_of
+from portal.ops.paths import find_layout
 from portal.ops.setup.assets import ensure_assets
 from tests.access.crossing import Crossing, Pair, far_ids, make_crossing
 from tests.access.world import make_world
@@ -40,7 +40,7 @@ FEWEST_OF_A_ROUTE = 20
 
 
 def bench(options: Options) -> list[Row]:
-    ensure_assets(layout_of(None), os.environ, say)
+    ensure_assets(find_layout(None), os.environ, say)
     with portal() as crossing:
         attempts = crossing.attempts(Random(SEED))
         rounds = [

@@ -10,7 +10,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from portal.ops.engine.install import SYSTEM_SOCKET
-from portal.ops.engine.objects import INSTALLATION_LABEL, PORTAL_LABEL, connect, objects_of, remove_objects
+from portal.ops.engine.objects import (
+    INSTALLATION_LABEL,
+    PORTAL_LABEL,
+    connect,
+    labelled_objects,
+    remove_objects,
+)
 from portal.ops.paths import CHECKOUT, Layout
 from portal.ops.processes import leftover_processes
 from portal.ops.setup.env_file import free_port, interface_addresses, read_env
@@ -105,7 +111,7 @@ class RunningPortal:
     def engine_objects(self, installation: str = "") -> list[str]:
         """Names of containers, networks and volumes of sessions of this installation."""
         label = f"{INSTALLATION_LABEL}={installation or self.installation}"
-        containers, networks, volumes = objects_of(self.engine, label)
+        containers, networks, volumes = labelled_objects(self.engine, label)
         names = [container.attrs["Names"][0] for container in containers]
         return sorted([*names, *(thing.attrs["Name"] for thing in [*networks, *volumes])])
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from portal.ops.errors import PreflightFailed
-from portal.ops.paths import CHECKOUT, layout_of
+from portal.ops.paths import CHECKOUT, find_layout
 from portal.ops.setup import preflight
 
 
@@ -59,12 +59,12 @@ def test_a_directory_with_other_things_in_it_is_refused(tmp_path: Path) -> None:
         data = tmp_path / name
         (data / name).mkdir(parents=True)
         with pytest.raises(PreflightFailed, match="something else than data of Berth"):
-            preflight.check_data_directory(layout_of(str(data)))
+            preflight.check_data_directory(find_layout(str(data)))
 
 
 def test_new_empty_and_own_data_directories_are_accepted(tmp_path: Path) -> None:
-    preflight.check_data_directory(layout_of(str(tmp_path / "new")))
-    layout = layout_of(str(tmp_path))
+    preflight.check_data_directory(find_layout(str(tmp_path / "new")))
+    layout = find_layout(str(tmp_path))
     preflight.check_data_directory(layout)
     layout.env_file.touch()
     (tmp_path / "postgres").mkdir()
@@ -72,7 +72,7 @@ def test_new_empty_and_own_data_directories_are_accepted(tmp_path: Path) -> None
 
 
 def test_what_tests_and_benches_leave_in_a_checkout_is_in_nobodys_way(tmp_path: Path) -> None:
-    layout = layout_of(None, tmp_path)
+    layout = find_layout(None, tmp_path)
     for made in layout.foreign_paths:
         made.mkdir(parents=True)
     preflight.check_data_directory(layout)

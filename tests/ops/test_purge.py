@@ -19,8 +19,8 @@ from portal.ops.engine.install import SYSTEM_SOCKET
 from portal.ops.engine.objects import (
     connect,
     is_engine_shared,
+    labelled_objects,
     mark_presence,
-    objects_of,
     remove_images,
     remove_objects,
 )
@@ -278,7 +278,7 @@ def make_objects(engine: DockerClient, installation: str) -> None:
 
 
 def objects(engine: DockerClient, installation: str) -> list[int]:
-    found = objects_of(engine, f"io.berth.installation={installation}")
+    found = labelled_objects(engine, f"io.berth.installation={installation}")
     images = engine.images.list(filters={"label": f"io.berth.role={installation}"})
     return [len(things) for things in (*found, images)]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from portal.ops.errors import PreflightFailed
-from portal.ops.paths import layout_of
+from portal.ops.paths import find_layout
 from portal.ops.setup import venv
 from portal.ops.setup.env_file import write_env
 from portal.ops.setup.venv import create_venv, first_suitable_python, run_in_venv
@@ -55,6 +55,6 @@ def test_a_failure_of_a_program_in_the_environment_comes_with_its_fix(tmp_path: 
     write_env(tmp_path / "env", {"BERTH_ENGINE": f"unix://{tmp_path}/gone.sock"})
 
     with pytest.raises(PreflightFailed, match="engine stopped answering") as caught:
-        run_in_venv(layout_of(None), "portal.ops.engine.session_image", str(tmp_path))
+        run_in_venv(find_layout(None), "portal.ops.engine.session_image", str(tmp_path))
 
     assert caught.value.fix == "Check the engine, then run bin/up again."

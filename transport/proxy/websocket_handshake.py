@@ -43,21 +43,24 @@ def accepted_headers(scope: Scope, headers: Headers, rules: HeaderRules) -> Head
     """Return the response headers for the client. Raises UpstreamBroken if the app accepts nothing,
     or something that was not offered.
     """
-    said = {name: value.strip() for name, value in headers}
+    received = {name: value.strip() for name, value in headers}
     accept = base64.b64encode(hashlib.sha1(_key(scope) + _GUID, usedforsecurity=False).digest())
-    chosen = said.get(b"sec-websocket-protocol")
-    if said.get(b"sec-websocket-accept") != accept or said.get(b"upgrade", b"").lower() != b"websocket":
+    chosen = received.get(b"sec-websocket-protocol")
+    if (
+        received.get(b"sec-websocket-accept") != accept
+        or received.get(b"upgrade", b"").lower() != b"websocket"
+    ):
         raise UpstreamBroken("The app does not speak websocket here.")
-    if b"sec-websocket-extensions" in said or (
+    if b"sec-websocket-extensions" in received or (
         chosen and chosen.decode("latin-1") not in scope["subprotocols"]
     ):
         raise UpstreamBroken("The app accepted what was not offered.")
     kept = response_headers(headers, rules, has_body=False)
-    told = [(name, value) for name, value in kept if not name.startswith(_OURS)]
-    told += [(b"connection", b"Upgrade"), (b"upgrade", b"websocket"), (b"sec-websocket-accept", accept)]
+    sent = [(name, value) for name, value in kept if not name.startswith(_OURS)]
+    sent += [(b"connection", b"Upgrade"), (b"upgrade", b"websocket"), (b"sec-websocket-accept", accept)]
     if chosen:
-        told.append((b"sec-websocket-protocol", chosen))
-    return told
+        sent.append((b"sec-websocket-protocol", chosen))
+    return sent
 
 
 def _key(scope: Scope) -> bytes:

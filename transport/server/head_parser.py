@@ -51,21 +51,21 @@ def read_head(method: bytes, target: bytes, version: str, fields: Fields) -> Req
         raise Refused(400, "Only HTTP/1.1 is spoken here.")
     if method in _NOT_HERE:
         raise Refused(405, f"{method.decode()} is not answered here.")
-    asked: dict[bytes, bytes] = {}
+    framing: dict[bytes, bytes] = {}
     for name, value in fields:
         if name in _ASKED:
-            if name in asked and name != b"connection":
+            if name in framing and name != b"connection":
                 raise Refused(400, f"{name.decode()} stands there twice.")
-            asked[name] = asked[name] + b"," + value if name in asked else value.strip(b" \t")
-    host = asked.get(b"host")
+            framing[name] = framing[name] + b"," + value if name in framing else value.strip(b" \t")
+    host = framing.get(b"host")
     if host is None and version == "1.1":
         raise Refused(400, "The request names no Host.")
     if host is not None and not _HOST.fullmatch(host):
         raise Refused(400, "Host is not the name of a host.")
     path, query = _split(target, host)
-    length, is_chunked = _framing(asked, version)
+    length, is_chunked = _framing(framing, version)
     return RequestHead(
-        path, query, length, is_chunked, _expects_continue(asked, version), _is_websocket(asked)
+        path, query, length, is_chunked, _expects_continue(framing, version), _is_websocket(framing)
     )
 
 
@@ -140,8 +140,8 @@ def _split(target: bytes, host: bytes | None) -> tuple[bytes, bytes]:
     return path, query
 
 
-def _framing(asked: dict[bytes, bytes], version: str) -> tuple[int | None, bool]:
-    length, coding = asked.get(b"content-length"), asked.get(b"transfer-encoding")
+def _framing(framing: dict[bytes, bytes], version: str) -> tuple[int | None, bool]:
+    length, coding = framing.get(b"content-length"), framing.get(b"transfer-encoding")
     if coding is not None:
         if length is not None or coding.lower() != b"chunked" or version == "1.0":
             raise Refused(400, "Transfer-Encoding is other than chunked, or stands beside Content-Length.")
@@ -153,8 +153,8 @@ def _framing(asked: dict[bytes, bytes], version: str) -> tuple[int | None, bool]
     return int(length), False
 
 
-def _expects_continue(asked: dict[bytes, bytes], version: str) -> bool:
-    expected = asked.get(b"expect")
+def _expects_continue(framing: dict[bytes, bytes], version: str) -> bool:
+    expected = framing.get(b"expect")
     if expected is None or version == "1.0":
         return False
     if expected.lower() != b"100-continue":
@@ -162,11 +162,11 @@ def _expects_continue(asked: dict[bytes, bytes], version: str) -> bool:
     return True
 
 
-def _is_websocket(asked: dict[bytes, bytes]) -> bool:
-    upgrade = asked.get(b"upgrade")
+def _is_websocket(framing: dict[bytes, bytes]) -> bool:
+    upgrade = framing.get(b"upgrade")
     if upgrade is None or upgrade.lower() != b"websocket":
         return False
-    options = asked.get(b"connection", b"").lower().split(b",")
+    options = framing.get(b"connection", b"").lower().split(b",")
     return b"upgrade" in [option.strip() for option in options]
 
 

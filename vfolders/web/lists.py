@@ -131,8 +131,8 @@ def delete_many(request: HttpRequest) -> HttpResponse:
         request,
         ids,
         lambda pk: _delete(actor, pk),
-        name_of=lambda pk: folders[pk].name if pk in folders else str(pk),
-        url_of=lambda pk: "",
+        object_name=lambda pk: folders[pk].name if pk in folders else str(pk),
+        object_url=lambda pk: "",
     )
     context |= {"outcomes": outcomes, "done_count": done_count(outcomes)}
     return render(request, "vfolders/deleted_many.html", context)

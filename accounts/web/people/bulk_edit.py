@@ -58,8 +58,8 @@ def edit_many(request: HttpRequest) -> HttpResponse:
         request,
         ids,
         lambda pk: _change(actor, people.get(pk), form.cleaned_data["change"], changed),
-        name_of=lambda pk: people[pk].email if pk in people else str(pk),
-        url_of=lambda pk: reverse("person", args=[pk]) if pk in people else "",
+        object_name=lambda pk: people[pk].email if pk in people else str(pk),
+        object_url=lambda pk: reverse("person", args=[pk]) if pk in people else "",
     )
     _offer_undo(request, changed)
     context |= {"outcomes": outcomes, "done_count": done_count(outcomes)}

@@ -158,8 +158,8 @@ def close_many(request: HttpRequest) -> HttpResponse:
         request,
         ids,
         lambda pk: _close(actor, pk),
-        name_of=lambda pk: people[pk].email if pk in people else str(pk),
-        url_of=lambda pk: reverse("person", args=[pk]) if pk in people else "",
+        object_name=lambda pk: people[pk].email if pk in people else str(pk),
+        object_url=lambda pk: reverse("person", args=[pk]) if pk in people else "",
     )
     context |= {"outcomes": outcomes, "done_count": done_count(outcomes)}
     return render(request, "accounts/closed_many.html", context)

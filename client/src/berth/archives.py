@@ -17,14 +17,14 @@ END = bytes(2 * BLOCK_BYTES)
 def write_archive(plan: Plan, watcher: Watcher) -> Iterator[bytes]:
     """Yield the tar archive of a plan, in pieces; entry names are relative to the plan's directory."""
     for name, path in plan.members:
-        told = path.stat()
+        status = path.stat()
         head = tarfile.TarInfo(name)
-        head.mode, head.mtime = stat.S_IMODE(told.st_mode) & 0o777, int(told.st_mtime)
-        if stat.S_ISDIR(told.st_mode):
+        head.mode, head.mtime = stat.S_IMODE(status.st_mode) & 0o777, int(status.st_mtime)
+        if stat.S_ISDIR(status.st_mode):
             head.type = tarfile.DIRTYPE
             yield head.tobuf(tarfile.PAX_FORMAT, errors="surrogateescape")
             continue
-        head.size = told.st_size
+        head.size = status.st_size
         yield head.tobuf(tarfile.PAX_FORMAT, errors="surrogateescape")
         yield from pieces_of_file(path, head.size, watcher)
         yield bytes(-head.size % BLOCK_BYTES)

@@ -10,7 +10,7 @@ import httpx
 from berth.arrays import Arrays
 from berth.budgets import Budgets, Prices
 from berth.callbacks import Callbacks
-from berth.decoding import decode, field_of
+from berth.decoding import decode, get_field
 from berth.errors import InvalidInput, NotFound, NotSignedIn
 from berth.events import follow_events
 from berth.folders import Folders
@@ -135,12 +135,12 @@ class Client:
     def audit(self, **filters: Any) -> Iterator[AuditLine]:
         """Yield the audit log entries that you may read, newest first; filters as in the REST API."""
         path: str | None = "audit/"
-        told = {name: value for name, value in filters.items() if value}
+        params = {name: value for name, value in filters.items() if value}
         while path is not None:
-            page = self.transport.get_json(path, **told, page_size=PAGE_SIZE)
-            yield from (decode(AuditLine, row) for row in field_of(page, "results", list))
+            page = self.transport.get_json(path, **params, page_size=PAGE_SIZE)
+            yield from (decode(AuditLine, row) for row in get_field(page, "results", list))
             cursor = parse_qs(urlsplit(str(page.get("next") or "")).query).get("cursor")
-            path, told = ("audit/", {**told, "cursor": cursor[0]}) if cursor else (None, {})
+            path, params = ("audit/", {**params, "cursor": cursor[0]}) if cursor else (None, {})
 
     def events(self) -> Iterator[Event]:
         """Yield live events without end; see `berth.events.follow_events`."""

@@ -37,7 +37,7 @@ def decode(kind: type[R], data: object, /, **given: object) -> R:
     return kind(**values)
 
 
-def field_of(data: object, name: str, kind: type[T]) -> T:
+def get_field(data: object, name: str, kind: type[T]) -> T:
     """Return the field `name` of `data`. Raises UnexpectedAnswer if absent or of another type."""
     value = data.get(name) if isinstance(data, Mapping) else None
     if not isinstance(value, kind):

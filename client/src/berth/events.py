@@ -47,16 +47,16 @@ def _parse(lines: Iterator[str]) -> Iterator[Event]:
         elif name == "data":
             data = value
         elif not line and (event_id or data):
-            told = _object(data)
-            yield Event(kind=str(told.get("kind", "")), event_id=event_id, raw=told)
+            fields = _object(data)
+            yield Event(kind=str(fields.get("kind", "")), event_id=event_id, raw=fields)
             event_id, data = "", ""
 
 
 def _object(data: str) -> dict[str, Any]:
     try:
-        told = json.loads(data or "{}")
+        fields = json.loads(data or "{}")
     except (ValueError, RecursionError) as exc:
         raise UnexpectedAnswer("The portal sent news that are no JSON.") from exc
-    if not isinstance(told, dict):
+    if not isinstance(fields, dict):
         raise UnexpectedAnswer("The portal sent news that are no object of fields.")
-    return told
+    return fields

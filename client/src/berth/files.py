@@ -13,11 +13,11 @@ import httpx
 
 from berth import archives, transfer
 from berth.addresses import quoted_path, relative_path, segment
-from berth.decoding import decode, field_of
+from berth.decoding import decode, get_field
 from berth.errors import InvalidInput, NotFound, Refused, UnexpectedAnswer, Unreachable
 from berth.models import Directory, Entry
 from berth.transfer import Quiet, Tally, Watcher
-from berth.transport import Content, Transport, json_of
+from berth.transport import Content, Transport, parse_json
 
 HOME = "/home/work"
 TRIES = 5
@@ -69,13 +69,13 @@ class FolderFiles:
         name = PurePosixPath(path).name
         if head.headers.get("Content-Type", "").startswith("application/json"):
             return Entry(name=name, kind="directory")
-        return Entry(name=name, kind="file", size_bytes=_length_of(head))
+        return Entry(name=name, kind="file", size_bytes=_content_length(head))
 
     def list(self, path: str = "") -> Directory:
         answer = self._transport.request("GET", self._address(path))
         if not answer.headers.get("Content-Type", "").startswith("application/json"):
             raise InvalidInput(f"“{path}” is a file.", hint="Only directories can be listed.")
-        return decode(Directory, json_of(answer))
+        return decode(Directory, parse_json(answer))
 
     def read(self, path: str) -> Iterator[bytes]:
         """Yield the contents of a file; resumes at the same byte after a lost connection.
@@ -160,7 +160,7 @@ class SessionFiles:
 
     def list(self, path: str = "") -> Directory:
         told = self._transport.get_json(self._base, **self._at(path))
-        entries = tuple(_entry(row) for row in field_of(told, "entries", list))
+        entries = tuple(_entry(row) for row in get_field(told, "entries", list))
         return Directory(
             path=str(told.get("path", path)),
             entries=entries,
@@ -217,7 +217,7 @@ class SessionFiles:
         return {"path": in_session(path), "kernel": self._kernel}
 
 
-def _length_of(head: httpx.Response) -> int:
+def _content_length(head: httpx.Response) -> int:
     told = head.headers.get("Content-Length", "0")
     if not told.isdecimal():
         raise UnexpectedAnswer("The portal sent a length that is no number.")

@@ -12,7 +12,7 @@ from berth.errors import InvalidInput, NotFound
 from berth.files import FolderFiles
 from berth.models import Usage
 from berth.paging import iterate
-from berth.transport import Transport, json_of, new_key
+from berth.transport import Transport, new_key, parse_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,4 +85,4 @@ class Folders:
         return self._one(self.transport.request("POST", "folders/", json=body, headers=new_key()))
 
     def _one(self, answer: Any) -> Folder:
-        return decode(Folder, json_of(answer), folders=self)
+        return decode(Folder, parse_json(answer), folders=self)

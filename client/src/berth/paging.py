@@ -1,13 +1,15 @@
 """Requests that the parts of the REST API share: iterate over lists, get, create and change."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 from berth.decoding import Record, decode
-from berth.errors import UnexpectedAnswer
-from berth.transport import Transport, json_of, new_key
+from berth.errors import InvalidInput, NotFound, UnexpectedAnswer
+from berth.transport import Transport, new_key, parse_json
 
 PAGE_SIZE = 200
+
+NEAREST_FIRST = ("own", "project", "domain", "everybody")
 
 R = TypeVar("R", bound=Record)
 
@@ -42,4 +44,17 @@ class Endpoint:
     def _send(self, kind: type[R], method: str, path: str, body: object = None, *, is_new: bool = False) -> R:
         """Return the decoded answer to a request; `is_new` adds an idempotency key."""
         headers = new_key() if is_new else None
-        return decode(kind, json_of(self._transport.request(method, path, json=body, headers=headers)))
+        return decode(kind, parse_json(self._transport.request(method, path, json=body, headers=headers)))
+
+
+def find_nearest(offered: Iterable[R], text: str, noun: str) -> R:
+    """Find an item by name or id, in the order of NEAREST_FIRST. Raises NotFound, InvalidInput."""
+    found = [one for one in offered if text in (one.raw["name"], str(one.raw["id"]))]
+    if not found:
+        raise NotFound(f"There is no {noun} “{text[:80]}”.", hint=f"Which there are: berth {noun} list.")
+    found.sort(key=lambda one: NEAREST_FIRST.index(one.raw["sharing"]))
+    nearest = [one for one in found if one.raw["sharing"] == found[0].raw["sharing"]]
+    if len(nearest) > 1:
+        ids = ", ".join(f"{one.raw['id']} ({one.raw['project'] or one.raw['domain']})" for one in nearest)
+        raise InvalidInput(f"Several {noun}s are called “{text[:80]}”: {ids}.", hint="Use one of the ids.")
+    return nearest[0]

@@ -6,11 +6,11 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
-from berth.decoding import Record, field_of
+from berth.decoding import Record, get_field
 from berth.errors import InvalidInput, NotFound
 from berth.models import KeyPair
 from berth.paging import Endpoint, iterate
-from berth.transport import json_of
+from berth.transport import parse_json
 
 R = TypeVar("R", bound=Record)
 
@@ -229,7 +229,7 @@ class Browsers(Endpoint):
 
     def end_all(self) -> int:
         """Sign out all browsers. Returns their number."""
-        return field_of(json_of(self._transport.request("DELETE", "me/logins/")), "ended", int)
+        return get_field(parse_json(self._transport.request("DELETE", "me/logins/")), "ended", int)
 
 
 class Users(Rows[Account]):
@@ -268,7 +268,7 @@ class Users(Rows[Account]):
     def end_logins(self, number: int) -> int:
         """Sign the user out of every browser. Returns the number of browsers."""
         answer = self._transport.request("DELETE", f"{self.path}{number}/logins/")
-        return field_of(json_of(answer), "ended", int)
+        return get_field(parse_json(answer), "ended", int)
 
     def mail_password_link(self, number: int) -> None:
         self._transport.request("POST", f"{self.path}{number}/password-mail/")
@@ -297,11 +297,11 @@ class Projects(Rows[Group]):
 
         Users who match join; users who joined by a rule and match no more leave.
         """
-        return self._send(MemberRules, "PUT", f"{self.path}{number}/rules/", _body_of(rules))
+        return self._send(MemberRules, "PUT", f"{self.path}{number}/rules/", _rules_body(rules))
 
     def impact_of_rules(self, number: int, rules: Sequence[tuple[str, str]]) -> RuleImpact:
         """Return the effect that `set_rules` would have."""
-        return self._send(RuleImpact, "POST", f"{self.path}{number}/rules/impact/", _body_of(rules))
+        return self._send(RuleImpact, "POST", f"{self.path}{number}/rules/impact/", _rules_body(rules))
 
     def add_member(self, number: int, email: str, *, role: str = "member") -> Member:
         body = {"email": email, "role": role}
@@ -325,5 +325,5 @@ class Domains(Rows[Group]):
     kind, path, word, key = Group, "domains/", "domain", "name"
 
 
-def _body_of(rules: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def _rules_body(rules: Sequence[tuple[str, str]]) -> dict[str, Any]:
     return {"rules": [{"kind": kind, "value": value} for kind, value in rules]}

@@ -8,7 +8,7 @@ from datetime import datetime
 from berth.decoding import Record, decode
 from berth.errors import InvalidInput, UnexpectedAnswer, WaitedTooLong
 from berth.paging import Endpoint, iterate
-from berth.transport import json_of
+from berth.transport import parse_json
 
 ASKED_EVERY_S = 1.0
 
@@ -80,10 +80,10 @@ class UserImports(Endpoint):
 
     def links(self, number: int) -> list[SignInLink]:
         """Create sign-in links for all added users who never signed in; each works once, for a day."""
-        told = json_of(self._transport.request("POST", f"user-imports/{number}/links/"))
-        if not isinstance(told, list):
+        links = parse_json(self._transport.request("POST", f"user-imports/{number}/links/"))
+        if not isinstance(links, list):
             raise UnexpectedAnswer("The portal sent no list of links.")
-        return [decode(SignInLink, row) for row in told]
+        return [decode(SignInLink, row) for row in links]
 
     def wait_finished(
         self,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from berth.decoding import Record, field_of
+from berth.decoding import Record, get_field
 from berth.paging import Endpoint, iterate
 from berth.people import Rows
 
@@ -99,7 +99,7 @@ class StartupScript(Endpoint):
 
     def get(self) -> str:
         """Return the script. Raises NotFound if there is none."""
-        return field_of(self._transport.get_json("startup-script/"), "content", str)
+        return get_field(self._transport.get_json("startup-script/"), "content", str)
 
     def set(self, content: str) -> None:
         self._transport.request("PUT", "startup-script/", json={"content": content})

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from berth.decoding import Record, field_of
+from berth.decoding import Record, get_field
 from berth.errors import InvalidInput, NotFound
 from berth.models import Policy, PolicyImpact
 from berth.paging import Endpoint, iterate
@@ -65,5 +65,5 @@ def scope_id(transport: Transport, level: str, name: str) -> int:
     attribute = "email" if level == "user" else "name"
     for one in iterate(transport, path, Record, q=name):
         if one.raw.get(attribute) == name:
-            return field_of(one.raw, "id", int)
+            return get_field(one.raw, "id", int)
     raise NotFound(f"There is no {level} “{name[:80]}” among those that you may see.")

@@ -7,10 +7,7 @@ from typing import Any
 
 from berth.amounts import MILLI
 from berth.decoding import Record
-from berth.errors import InvalidInput, NotFound
-from berth.paging import Endpoint, iterate
-
-NEAREST_FIRST = ("own", "project", "domain", "everybody")
+from berth.paging import Endpoint, find_nearest, iterate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,21 +46,8 @@ class Presets(Endpoint):
         Order: your own, the project's, the domain's, those for everybody. Raises NotFound,
         InvalidInput.
         """
-        found = [
-            one
-            for one in self.list()
-            if text in (one.name, str(one.id)) and (not project or one.project in (None, project))
-        ]
-        if not found:
-            raise NotFound(f"There is no preset “{text[:80]}”.", hint="Which there are: berth preset ls.")
-        found.sort(key=lambda one: NEAREST_FIRST.index(one.sharing))
-        nearest = [one for one in found if one.sharing == found[0].sharing]
-        if len(nearest) > 1:
-            ids = ", ".join(f"{one.id} ({one.project or one.domain})" for one in nearest)
-            raise InvalidInput(
-                f"Several presets are called “{text[:80]}”: {ids}.", hint="Use one of the ids."
-            )
-        return nearest[0]
+        offered = (one for one in self.list() if not project or one.project in (None, project))
+        return find_nearest(offered, text, "preset")
 
     def add(self, name: str, resources: Mapping[str, Any], *, sharing: str, place: str = "") -> Preset:
         """Create a preset for yourself or, as an administrator, for others.
@@ -71,8 +55,8 @@ class Presets(Endpoint):
         `sharing` is "own", "project", "domain" or "everybody"; `place` names the project or domain.
         Raises Refused.
         """
-        told = {"name": name, "sharing": sharing, "place": place, "resources": dict(resources)}
-        return self._send(Preset, "POST", "presets/", told, is_new=True)
+        body = {"name": name, "sharing": sharing, "place": place, "resources": dict(resources)}
+        return self._send(Preset, "POST", "presets/", body, is_new=True)
 
     def change(self, preset_id: int, **changes: Any) -> Preset:
         """Change `name` or `resources`; others stay."""

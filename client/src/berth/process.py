@@ -18,9 +18,9 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from berth.addresses import API_PREFIX, segment
-from berth.decoding import field_of
+from berth.decoding import get_field
 from berth.errors import BerthError, UnexpectedAnswer, Unreachable
-from berth.transport import CONNECT_S, Transport, kind_of
+from berth.transport import CONNECT_S, Transport, error_class
 from berth.version import __version__
 
 STDIN, STDOUT, STDERR = 0, 1, 2
@@ -59,7 +59,7 @@ class Process:
                         yield message[0], message[1:]
                     continue
                 if "ack" in message:
-                    self._give_room(field_of(message, "ack", int))
+                    self._give_room(get_field(message, "ack", int))
                 elif "exit_code" in message:
                     self.exit_code = message["exit_code"]
                     return
@@ -141,10 +141,10 @@ def open_process(
     try:
         with suppress(ConnectionClosed):  # the next frame received has the reason
             connection.send(json.dumps(wanted))
-        told = _receive(connection)
-        if isinstance(told, bytes) or "started" not in told:
+        reply = _receive(connection)
+        if isinstance(reply, bytes) or "started" not in reply:
             raise UnexpectedAnswer("The portal did not say that the command started.")
-        return Process(connection, field_of(told["started"], "window", int))
+        return Process(connection, get_field(reply["started"], "window", int))
     except BaseException:
         connection.close()
         raise
@@ -185,7 +185,7 @@ def _connect(transport: Transport, path: str) -> ClientConnection:
         return opened.__enter__()  # Process.close exits this context
     except InvalidStatus as exc:
         status = exc.response.status_code
-        raise kind_of(status)(f"{transport.url} answered {status} when asked to run a command.") from exc
+        raise error_class(status)(f"{transport.url} answered {status} when asked to run a command.") from exc
     except (OSError, WebSocketException, UnicodeError, ImportError) as exc:
         raise Unreachable(f"{transport.url} does not answer: {exc or type(exc).__name__}.") from exc
 
@@ -195,31 +195,31 @@ def _receive(connection: ClientConnection) -> bytes | dict[str, Any]:
 
     Raises BerthError for a refusal or a lost connection.
     """
-    told: Any = {}
+    reply: Any = {}
     try:
         message = connection.recv()
         if isinstance(message, bytes):
             return message
-        told = json.loads(message)
-        if isinstance(told, dict) and "error" in told:
+        reply = json.loads(message)
+        if isinstance(reply, dict) and "error" in reply:
             connection.recv()  # waits for the close frame, whose code gives the kind of refusal
     except ConnectionClosed as exc:
-        raise _closing_error(exc, told) from exc
+        raise _closing_error(exc, reply) from exc
     except (ValueError, RecursionError) as exc:
         raise UnexpectedAnswer("The portal said something that is no JSON.") from exc
-    if not isinstance(told, dict) or "error" in told:
+    if not isinstance(reply, dict) or "error" in reply:
         raise UnexpectedAnswer("The portal said something about the command that cannot be understood.")
-    return told
+    return reply
 
 
-def _closing_error(closed: ConnectionClosed, told: Mapping[str, Any]) -> BerthError:
+def _closing_error(closed: ConnectionClosed, reply: Mapping[str, Any]) -> BerthError:
     code = closed.rcvd.code if closed.rcvd else 0
-    error = told.get("error")
-    said = error if isinstance(error, dict) else {}
-    if code >= REFUSED_CODE or said:
-        kind = kind_of(code - REFUSED_CODE)
-        message = str(said.get("message") or (closed.rcvd and closed.rcvd.reason) or "The portal refused.")
-        return kind(message, hint=str(said.get("hint") or ""), code=str(said.get("code") or ""))
+    error = reply.get("error")
+    details = error if isinstance(error, dict) else {}
+    if code >= REFUSED_CODE or details:
+        kind = error_class(code - REFUSED_CODE)
+        message = str(details.get("message") or (closed.rcvd and closed.rcvd.reason) or "The portal refused.")
+        return kind(message, hint=str(details.get("hint") or ""), code=str(details.get("code") or ""))
     return Unreachable(
         "The connection to the command was lost, and with it the command.", hint="Start it again."
     )

@@ -114,12 +114,12 @@ def read_profiles() -> ProfileFile:
     """Read the profiles; an absent file has none. Raises InvalidInput if it is malformed."""
     path = profile_path()
     try:
-        told = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
         profiles = {
             name: Profile(name, str(one["url"]), str(one["token"]), str(one.get("ca_file", "")))
-            for name, one in told.get("profiles", {}).items()
+            for name, one in content.get("profiles", {}).items()
         }
-        return ProfileFile(str(told.get("current", DEFAULT_PROFILE)), profiles)
+        return ProfileFile(str(content.get("current", DEFAULT_PROFILE)), profiles)
     except FileNotFoundError:
         return ProfileFile()
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:

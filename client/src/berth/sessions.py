@@ -29,7 +29,7 @@ from berth.models import (
 )
 from berth.paging import iterate
 from berth.process import Process, Result, open_process, run_process
-from berth.transport import KEY_HEADER, Transport, json_of, new_key
+from berth.transport import KEY_HEADER, Transport, new_key, parse_json
 
 FIRST_LOOK_S, LONGEST_LOOK_S = 0.2, 2.0
 SHORTEST_PREFIX = 4
@@ -196,7 +196,7 @@ class Session(Record):
             time.sleep(pause_s)
             pause_s = min(pause_s * 1.3, LONGEST_LOOK_S)
             fresh = session.refresh()
-            if on_change and _news(fresh) != _news(session):
+            if on_change and _progress(fresh) != _progress(session):
                 on_change(fresh)
             session = fresh
         return session
@@ -269,7 +269,7 @@ class Sessions:
         """
         image = image if isinstance(image, str) else image.reference
         body: dict[str, Any] = {
-            "name": name or made_name(image),
+            "name": name or generated_name(image),
             "project": project,
             "image": image,
             "type": "batch" if command else "interactive",
@@ -303,7 +303,7 @@ class Sessions:
         Raises the errors that `create` would raise.
         """
         answer = self.transport.request("POST", "sessions/check/", json=dict(body))
-        return decode(SessionCheck, json_of(answer))
+        return decode(SessionCheck, parse_json(answer))
 
     def expected_start(self, session_id: str) -> StartRange | None:
         """Estimate when a pending session starts; None if it cannot be estimated."""
@@ -389,10 +389,10 @@ class Sessions:
             yield from answer.iter_bytes()
 
     def _one(self, answer: Any) -> Session:
-        return decode(Session, json_of(answer), sessions=self)
+        return decode(Session, parse_json(answer), sessions=self)
 
 
-def made_name(image: str) -> str:
+def generated_name(image: str) -> str:
     """Return a generated session name for this image, like "python-3f9a" for python."""
     base = image.rpartition("/")[2].partition(":")[0].partition("@")[0]
     kept = "".join(letter for letter in base if letter.isascii() and letter.isalnum())[:40]
@@ -406,7 +406,7 @@ def _is_id(text: str) -> bool:
         return False
 
 
-def _news(session: Session) -> tuple[object, ...]:
+def _progress(session: Session) -> tuple[object, ...]:
     return session.status, session.status_message, session.queue_position
 
 

@@ -6,12 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from berth.decoding import Record, decode
-from berth.errors import InvalidInput, NotFound
-from berth.paging import Endpoint, iterate
+from berth.paging import Endpoint, find_nearest, iterate
 from berth.sessions import Session, Sessions
-from berth.transport import Transport, json_of, new_key
-
-NEAREST_FIRST = ("own", "project", "domain", "everybody")
+from berth.transport import Transport, new_key, parse_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,19 +45,7 @@ class Templates(Endpoint):
 
         Order: your own, those of a project, of the domain, for everybody.
         """
-        found = [one for one in self.list() if text in (one.name, str(one.id))]
-        if not found:
-            raise NotFound(
-                f"There is no template “{text[:80]}”.", hint="Which there are: berth template list."
-            )
-        found.sort(key=lambda one: NEAREST_FIRST.index(one.sharing))
-        nearest = [one for one in found if one.sharing == found[0].sharing]
-        if len(nearest) > 1:
-            ids = ", ".join(f"{one.id} ({one.project})" for one in nearest)
-            raise InvalidInput(
-                f"Several templates are called “{text[:80]}”: {ids}.", hint="Use one of the ids."
-            )
-        return nearest[0]
+        return find_nearest(self.list(), text, "template")
 
     def save(
         self,
@@ -72,14 +57,14 @@ class Templates(Endpoint):
         place: str = "",
     ) -> Template:
         """Save `body` as a template. Raises Refused if the name is taken, InvalidInput."""
-        told = {
+        fields = {
             "name": name,
             "description": description,
             "sharing": sharing,
             "place": place,
             "body": dict(body),
         }
-        return self._send(Template, "POST", "session-templates/", told, is_new=True)
+        return self._send(Template, "POST", "session-templates/", fields, is_new=True)
 
     def change(self, template_id: int, **changes: Any) -> Template:
         """Change `name`, `description` or `body`; others stay."""
@@ -90,7 +75,7 @@ class Templates(Endpoint):
 
     def start(self, template_id: int, *, name: str = "", project: str = "") -> Session:
         """Start a session from the template. Raises the errors of `Sessions.start`."""
-        told = {key: value for key, value in (("name", name), ("project", project)) if value}
+        fields = {key: value for key, value in (("name", name), ("project", project)) if value}
         path = f"session-templates/{template_id}/start/"
-        answer = self._transport.request("POST", path, json=told, headers=new_key())
-        return decode(Session, json_of(answer), sessions=self._sessions)
+        answer = self._transport.request("POST", path, json=fields, headers=new_key())
+        return decode(Session, parse_json(answer), sessions=self._sessions)

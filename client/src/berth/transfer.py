@@ -81,7 +81,7 @@ class _Quiet:
 Quiet: Watcher = _Quiet()
 
 
-class Place(Protocol):
+class FileStore(Protocol):
     """Operations of a folder or session that a copy needs."""
 
     def stat(self, path: str) -> Entry: ...
@@ -95,7 +95,7 @@ class Place(Protocol):
     def fetch_tree(self, path: str, local: Path, watcher: Watcher) -> Tally: ...
 
 
-class Tree(Place, Protocol):
+class Tree(FileStore, Protocol):
     """Place whose directories are copied file by file."""
 
     def list(self, path: str = "") -> Directory: ...
@@ -111,14 +111,14 @@ class Plan:
     tally: Tally
 
 
-def upload(place: Place, local: str | Path, path: str, watcher: Watcher) -> Tally:
+def upload(place: FileStore, local: str | Path, path: str, watcher: Watcher) -> Tally:
     """Copy a local file or directory to `path`.
 
     Raises InvalidInput for other kinds, Refused if a directory would replace a file.
     """
     source = Path(local)
-    if _kind_of(source) == "directory":
-        target = _tree_target(path, _name_of(str(local)))
+    if _local_kind(source) == "directory":
+        target = _tree_target(path, _kept_name(str(local)))
         if target.strip("/") and _kind_at(place, target) not in ("", "directory"):
             raise _in_the_way(target)
         return place.send_tree(source, target, watcher)
@@ -126,7 +126,7 @@ def upload(place: Place, local: str | Path, path: str, watcher: Watcher) -> Tall
     return _send_file(place, source, _join(path, source.name) if goes_inside else path, watcher)
 
 
-def download(place: Place, path: str, local: str | Path, watcher: Watcher) -> Tally:
+def download(place: FileStore, path: str, local: str | Path, watcher: Watcher) -> Tally:
     """Copy a file or directory of `place` to this computer. Raises NotFound, InvalidInput, Refused."""
     is_contents = path in ("", "/", ".") or path.endswith("/.")
     path = path.removesuffix(".") if is_contents else path
@@ -167,17 +167,17 @@ def plan_tree(local: Path, watcher: Watcher) -> Plan:
         for name in sorted((*directories, *files)):
             path = Path(top, name)
             try:
-                told = path.lstat()
-                if stat.S_ISREG(told.st_mode):
+                status = path.lstat()
+                if stat.S_ISREG(status.st_mode):
                     path.open("rb").close()
             except OSError as error:
                 unreadable(error)
                 continue
-            if stat.S_ISREG(told.st_mode) or stat.S_ISDIR(told.st_mode):
+            if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
                 members.append((path.relative_to(local).as_posix(), path))
-                tally += Tally(1, told.st_size) if stat.S_ISREG(told.st_mode) else Tally()
+                tally += Tally(1, status.st_size) if stat.S_ISREG(status.st_mode) else Tally()
             else:
-                watcher.skip(str(path), why_not(told.st_mode))
+                watcher.skip(str(path), why_not(status.st_mode))
                 tally += SKIPPED
     return Plan(tuple(members), tally)
 
@@ -305,23 +305,23 @@ def _safe_name(name: str) -> str:
     return name
 
 
-def _send_file(place: Place, local: Path, path: str, watcher: Watcher) -> Tally:
+def _send_file(place: FileStore, local: Path, path: str, watcher: Watcher) -> Tally:
     try:
-        told = local.stat()
+        status = local.stat()
         local.open("rb").close()
     except OSError as exc:
         raise InvalidInput(f"{local} cannot be read: {exc.strerror}.") from exc
-    watcher.begin(local.name, told.st_size)
+    watcher.begin(local.name, status.st_size)
     place.write_stream(
         path,
-        lambda: pieces_of_file(local, told.st_size, watcher),
-        told.st_size,
-        mode=stat.S_IMODE(told.st_mode) & 0o777,
+        lambda: pieces_of_file(local, status.st_size, watcher),
+        status.st_size,
+        mode=stat.S_IMODE(status.st_mode) & 0o777,
     )
-    return Tally(1, told.st_size)
+    return Tally(1, status.st_size)
 
 
-def _kind_at(place: Place, path: str) -> str:
+def _kind_at(place: FileStore, path: str) -> str:
     """Return the kind of the entry at `path`; "" if there is none."""
     try:
         return place.stat(path).kind
@@ -344,7 +344,7 @@ def _in_the_way(path: str) -> Refused:
     return Refused(f"“{path}” is no directory; a directory cannot take its place.", hint=OTHER_TARGET)
 
 
-def _kind_of(local: Path) -> str:
+def _local_kind(local: Path) -> str:
     try:
         mode = local.stat().st_mode  # a named source may be a link
     except OSError as exc:
@@ -356,7 +356,7 @@ def _kind_of(local: Path) -> str:
     raise InvalidInput(f"{local} is neither a file nor a directory.")
 
 
-def _name_of(source: str) -> str:
+def _kept_name(source: str) -> str:
     """Return the name that a directory keeps; "" if only its contents are copied."""
     if source == "." or source.endswith("/."):
         return ""

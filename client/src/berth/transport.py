@@ -92,7 +92,7 @@ class Transport:
         self._http.close()
 
     def get_json(self, path: str, /, **params: Any) -> Any:
-        return json_of(self.request("GET", path, params=params))
+        return parse_json(self.request("GET", path, params=params))
 
     def request(
         self,
@@ -182,7 +182,7 @@ class Transport:
                 f"{self.url} sends us on to {place}.", hint="Sign in to that address: berth login URL."
             )
         self._read(answer)
-        raise refusal_of(answer, self.url)
+        raise refusal_for(answer, self.url)
 
     def _read(self, answer: httpx.Response) -> None:
         try:
@@ -277,7 +277,7 @@ def _misfit(value: object, place: str, depth: int = 0) -> str:
     return next((found for at, item in inside if (found := _misfit(item, at, depth + 1))), "")
 
 
-def json_of(answer: httpx.Response) -> Any:
+def parse_json(answer: httpx.Response) -> Any:
     """Parse the body as JSON. Raises UnexpectedAnswer if it is not JSON."""
     try:
         return answer.json()
@@ -287,10 +287,10 @@ def json_of(answer: httpx.Response) -> Any:
         ) from exc
 
 
-def refusal_of(answer: httpx.Response, url: str) -> BerthError:
+def refusal_for(answer: httpx.Response, url: str) -> BerthError:
     """Return the error for a refusing answer, with the portal's message if it has one."""
     status = answer.status_code
-    kind = kind_of(status)
+    kind = error_class(status)
     try:
         body = answer.json()
         message, hint, code = (str(body.get(name) or "") for name in ("message", "hint", "code"))
@@ -308,7 +308,7 @@ def refusal_of(answer: httpx.Response, url: str) -> BerthError:
     return kind(message, hint=hint, code=code, fields=fields)
 
 
-def kind_of(status: int) -> type[BerthError]:
+def error_class(status: int) -> type[BerthError]:
     """Return the class of error for a refusing HTTP status."""
     exact: dict[int, type[BerthError]] = {400: InvalidInput, 401: NotSignedIn, 404: NotFound}
     if status in exact:

@@ -25,7 +25,7 @@ class Command(BaseCommand):
             if source.stem == "djangojs":
                 script = target / "static" / "berth" / f"words.{language}.js"
                 script.parent.mkdir(parents=True, exist_ok=True)
-                script.write_text(script_of(catalog))
+                script.write_text(language_script(catalog))
             else:
                 compiled = target / language / "LC_MESSAGES" / f"{source.stem}.mo"
                 compiled.parent.mkdir(parents=True, exist_ok=True)
@@ -33,7 +33,7 @@ class Command(BaseCommand):
                     write_mo(out, catalog)
 
 
-def script_of(catalog: Catalog) -> str:
+def language_script(catalog: Catalog) -> str:
     """Return the script for static/src/words.js: {English singular: [its forms]}."""
     words = {}
     for message in catalog:

@@ -26,8 +26,7 @@ from common import clock
 from common.actors import SYSTEM
 from common.values.resources import CPU, MEM
 from images.models import ContainerImage
-from portal.demo.audit import make_audit
-from portal.demo.budgets import make_budgets
+from portal.demo.samples import make_audit, make_budgets
 from sessions_app.admission.names import new_host_label
 from sessions_app.core.states import REASON_SENTENCES, Reason, Status
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation, SessionTransition

@@ -78,7 +78,7 @@ class Command(BaseCommand):
             self._tell(simulated_cluster.clear_group(options["group"]))
 
     def _load(self, group: ResourceGroup, options: dict[str, Any]) -> None:
-        people = simulated_cluster.people_of(group)
+        people = simulated_cluster.simulated_people(group)
         self._say("submitting; Ctrl-C ends it")
         tallies = simulated_cluster.submit(
             people,

@@ -63,10 +63,7 @@ def build_files(*, folder: str) -> dict[str, bytes]:
         "PIP_NO_CACHE_DIR": "1",
         "PIP_ROOT_USER_ACTION": "ignore",
     }
-    files = {
-        "sources.list": machine_apt_sources().as_list().encode(),
-        "pip.conf": _pip_config().encode(),
-    }
+    files = {"sources.list": machine_apt_sources().as_list().encode(), "pip.conf": _pip_config().encode()}
     bundle = certificate_bundle()
     if bundle:
         files["ca.crt"] = bundle.read_bytes()
@@ -104,8 +101,7 @@ def parse_apt_sources(text: str) -> AptSources:
     debian = [uri for uri, suite in web if uri.endswith("/debian") and not suite.endswith("-security")]
     security = [uri for uri, suite in web if suite.endswith("-security")]
     return AptSources(
-        debian=debian[0] if debian else DEBIAN_MIRROR,
-        security=security[0] if security else SECURITY_MIRROR,
+        debian=debian[0] if debian else DEBIAN_MIRROR, security=security[0] if security else SECURITY_MIRROR
     )
 
 

@@ -16,8 +16,8 @@ from docker.errors import DockerException
 
 from portal.ops.console import speaker
 from portal.ops.engine.objects import connect, mark_presence
-from portal.ops.errors import PreflightFailed, exit_code_of
-from portal.ops.paths import layout_of
+from portal.ops.errors import PreflightFailed, exit_code_for
+from portal.ops.paths import find_layout
 from portal.ops.setup.env_file import read_env, write_env
 
 SYSTEM_SOCKET = "unix:///var/run/docker.sock"
@@ -240,7 +240,7 @@ def _last_line(text: str) -> str:
 
 def prepare_engine(data: Path) -> None:
     """Find the engine, write its address to the env file, and mark our presence on it."""
-    env_file = layout_of(str(data)).env_file
+    env_file = find_layout(str(data)).env_file
     values = {**read_env(env_file), "BERTH_ENGINE": ensure_engine(speaker("up"))}
     write_env(env_file, values)
     with contextlib.closing(connect(values["BERTH_ENGINE"])) as engine:
@@ -248,4 +248,4 @@ def prepare_engine(data: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(exit_code_of(lambda: prepare_engine(Path(sys.argv[1]))))
+    sys.exit(exit_code_for(lambda: prepare_engine(Path(sys.argv[1]))))

@@ -17,8 +17,8 @@ from docker.errors import APIError, DockerException, NotFound
 from docker.models.resource import Model
 
 from portal.ops.console import Say, speaker
-from portal.ops.errors import PreflightFailed, exit_code_of
-from portal.ops.paths import layout_of
+from portal.ops.errors import PreflightFailed, exit_code_for
+from portal.ops.paths import find_layout
 from portal.ops.setup.env_file import read_env
 
 INSTALLATION_LABEL = "io.berth.installation"
@@ -46,7 +46,7 @@ def is_engine_shared(engine: docker.DockerClient, installation: str) -> bool:
     return any(volume.attrs["Labels"][PORTAL_LABEL] != installation for volume in volumes)
 
 
-def objects_of(engine: docker.DockerClient, label: str) -> tuple[Sequence[Model], ...]:
+def labelled_objects(engine: docker.DockerClient, label: str) -> tuple[Sequence[Model], ...]:
     """Return containers, networks and volumes with a label, `key` or `key=value`, in order."""
     filters: dict[str, str | list[str] | bool] = {"label": label}
     return (
@@ -58,7 +58,7 @@ def objects_of(engine: docker.DockerClient, label: str) -> tuple[Sequence[Model]
 
 def remove_objects(engine: docker.DockerClient, installation: str, log: Say) -> None:
     """Remove containers, networks and volumes of this installation, and its presence mark."""
-    containers, networks, volumes = objects_of(engine, f"{INSTALLATION_LABEL}={installation}")
+    containers, networks, volumes = labelled_objects(engine, f"{INSTALLATION_LABEL}={installation}")
     for container in containers:
         remove_container(engine, str(container.id))
     for network in networks:
@@ -137,7 +137,7 @@ def purge_engine(data: Path) -> None:
     answers. Raises PreflightFailed if it refuses.
     """
     log = speaker("down")
-    values = read_env(layout_of(str(data)).env_file)
+    values = read_env(find_layout(str(data)).env_file)
     installation = values["BERTH_INSTALLATION"]
     try:
         with contextlib.closing(connect(values["BERTH_ENGINE"])) as engine:
@@ -158,4 +158,4 @@ def purge_engine(data: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(exit_code_of(lambda: purge_engine(Path(sys.argv[1]))))
+    sys.exit(exit_code_for(lambda: purge_engine(Path(sys.argv[1]))))

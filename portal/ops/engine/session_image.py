@@ -28,8 +28,8 @@ from portal.ops.engine import build_network, debian_base
 from portal.ops.engine.image_recipe import RECIPE, Recipe, read_recipe
 from portal.ops.engine.install import ensure_engine
 from portal.ops.engine.objects import build_container, build_id, connect, remove_container
-from portal.ops.errors import PreflightFailed, exit_code_of
-from portal.ops.paths import layout_of
+from portal.ops.errors import PreflightFailed, exit_code_for
+from portal.ops.paths import find_layout
 from portal.ops.setup.env_file import read_env
 
 LOCAL_BASE = f"berth/debian:{build_network.SUITE}"
@@ -232,9 +232,9 @@ def _tar(files: Mapping[str, bytes]) -> bytes:
 
 def build_for(data: Path) -> None:
     """Build the image on the engine of this data directory, else on that of this machine."""
-    address = read_env(layout_of(str(data)).env_file).get("BERTH_ENGINE")
+    address = read_env(find_layout(str(data)).env_file).get("BERTH_ENGINE")
     ensure_session_image(speaker("image"), data, address=address)
 
 
 if __name__ == "__main__":
-    sys.exit(exit_code_of(lambda: build_for(Path(sys.argv[1]))))
+    sys.exit(exit_code_for(lambda: build_for(Path(sys.argv[1]))))

@@ -150,7 +150,7 @@ class EmbeddedPostgres:
 
     def _run(self, program: str, *arguments: str, typed: str = "") -> None:
         account = self._directories.account
-        done = subprocess.run(
+        process = subprocess.run(
             [str(self._programs / program), *arguments],
             input=typed,
             text=True,
@@ -165,10 +165,10 @@ class EmbeddedPostgres:
             umask=0o077,
             check=False,
         )
-        if done.returncode != 0 or "FATAL" in done.stdout or "ERROR" in done.stdout:
-            said = done.stdout.strip().splitlines() or [f"exit code {done.returncode}"]
+        if process.returncode != 0 or "FATAL" in process.stdout or "ERROR" in process.stdout:
+            output = process.stdout.strip().splitlines() or [f"exit code {process.returncode}"]
             raise PreflightFailed(
-                f"The embedded database could not be made: {said[-1]}",
+                f"The embedded database could not be made: {output[-1]}",
                 "Free what it names, or use a database of your own: DATABASE_URL=postgres://… bin/up",
             )
 

@@ -80,8 +80,8 @@ class Supervisor:
             if running.task.done():
                 running.task.result()
             if running.deaths >= DEATHS_BEFORE_READY or time.monotonic() > give_up_at:
-                said = running.last_lines[-1] if running.last_lines else "it said nothing"
-                raise ServiceFailed(f"{service.name} did not start: {said}")
+                reason = running.last_lines[-1] if running.last_lines else "it said nothing"
+                raise ServiceFailed(f"{service.name} did not start: {reason}")
             await asyncio.sleep(0.05)
 
     async def stop(self) -> None:
@@ -179,7 +179,9 @@ async def run_once(
     if code != 0:
         if is_quiet:
             say("\n".join(list(lines)[-REMEMBERED_LINES:]))
-        raise ServiceFailed(f"{name} failed with {ending(code)}: {lines[-1] if lines else 'it said nothing'}")
+        raise ServiceFailed(
+            f"{name} failed with {ending(code)}: {lines[-1] if lines else 'it reason nothing'}"
+        )
     return "\n".join(lines)
 
 

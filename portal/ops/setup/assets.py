@@ -97,8 +97,8 @@ def wheel_directory(layout: Layout) -> Path | None:
 def node_version(node: str) -> int:
     """Return Node's major version; 0 if it does not run."""
     try:
-        said = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout
+        output = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout
     except OSError:
         return 0
-    match = re.match(r"v(\d+)\.", said)
+    match = re.match(r"v(\d+)\.", output)
     return int(match[1]) if match else 0

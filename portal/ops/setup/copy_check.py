@@ -36,7 +36,7 @@ def check_is_original(layout: Layout) -> None:
 
 def previous_directory(layout: Layout) -> Path | None:
     """Return the directory where bin/up last ran these data, if it is another one."""
-    told = read_env(layout.env_file).get(PLACE)
-    if told is None or (Path(told).exists() and Path(told).samefile(layout.data)):
+    place_before = read_env(layout.env_file).get(PLACE)
+    if place_before is None or (Path(place_before).exists() and Path(place_before).samefile(layout.data)):
         return None
-    return Path(told)
+    return Path(place_before)

@@ -70,10 +70,10 @@ def purge_checkout(layout: Layout, log: Say) -> None:
     if layout.assets.parent.is_dir() and not any(layout.assets.parent.iterdir()):
         layout.assets.parent.rmdir()
     foreign = {".venv", "node_modules", ".git", "var"}
-    for room in (
+    for folder in (
         entry for entry in layout.checkout.iterdir() if entry.is_dir() and entry.name not in foreign
     ):
-        for cache in list(room.rglob("__pycache__")):
+        for cache in list(folder.rglob("__pycache__")):
             shutil.rmtree(cache, ignore_errors=True)
 
 

@@ -75,7 +75,7 @@ def run_in_venv(layout: Layout, module: str, *arguments: str) -> None:
     It uses our output. Raises PreflightFailed with its stderr (see errors.exit_code_of).
     """
     command = [str(layout.python), "-P", "-m", module, *arguments]
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, str(CHILD), str(int(signal.SIGTERM)), "-1", "-1", *command],
         env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
         stdin=subprocess.DEVNULL,
@@ -83,8 +83,8 @@ def run_in_venv(layout: Layout, module: str, *arguments: str) -> None:
         text=True,
         check=False,
     )
-    if done.returncode:
-        message, _, fix = done.stderr.strip().rpartition("\n")
+    if process.returncode:
+        message, _, fix = process.stderr.strip().rpartition("\n")
         raise PreflightFailed(message, fix)
 
 

@@ -53,7 +53,7 @@ def require_no_impersonation(scope: Scope, user: User, login_key: str) -> None:
 
 def _record_refusal(scope: Scope, actor: Actor, refusal: BerthError) -> None:
     target = (ComputeSession._meta.label_lower, str(scope["url_route"]["kwargs"]["session_id"]))
-    record_refused_request(actor=actor, asked=str(scope["path"]), refusal=refusal, target=target)
+    record_refused_request(actor=actor, request_line=str(scope["path"]), refusal=refusal, target=target)
 
 
 def websocket_actor(scope: Scope, user: User, keypair: KeyPair | None) -> Actor:

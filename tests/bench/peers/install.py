@@ -7,7 +7,7 @@ from pathlib import Path
 
 from portal.ops.console import Say
 from portal.ops.errors import PreflightFailed
-from portal.ops.paths import CHECKOUT, content_hash, layout_of
+from portal.ops.paths import CHECKOUT, content_hash, find_layout
 from portal.ops.setup.assets import find_npm
 from portal.ops.system import download_environment, run_step
 
@@ -19,7 +19,7 @@ PACKAGE = [Path(__file__).with_name(name) for name in ("package.json", "package-
 
 def configurable_http_proxy(log: Say) -> list[str]:
     """Install JupyterHub's proxy. Returns its command. Raises PreflightFailed."""
-    npm = find_npm(layout_of(None), log)
+    npm = find_npm(find_layout(None), log)
     directory = Path(npm[0]).parent
     stamp = HOME / ".berth-lock"
     wanted = content_hash(PACKAGE)

@@ -12,10 +12,16 @@ from berth import InvalidInput, Mount, Refused
 from berth.amounts import format_age, format_amount, format_bytes, format_slots, format_span
 from berth.cli.batch import command_line
 from berth.cli.copying import Address, parse_address
-from berth.cli.launch_options import environment_of, mounts_of, past_instant_of, resources_of, seconds_of
+from berth.cli.launch_options import (
+    parse_environment,
+    parse_mounts,
+    parse_past_instant,
+    parse_resources,
+    parse_seconds,
+)
 from berth.cli.output import show_error, show_facts, show_json, show_table
 from berth.cli.safe_text import LogFilter, clean, clean_json, first_line
-from berth.sessions import made_name
+from berth.sessions import generated_name
 
 
 @pytest.mark.parametrize(
@@ -38,39 +44,39 @@ def test_a_place_is_away_if_its_first_colon_comes_before_a_slash(text: str, mean
 
 
 def test_mounts_are_written_as_folder_path_and_mode() -> None:
-    assert mounts_of(["a", "b:ro", "c:/home/work/in", "d:/home/work/in:ro", "e:rw"]) == [
+    assert parse_mounts(["a", "b:ro", "c:/home/work/in", "d:/home/work/in:ro", "e:rw"]) == [
         Mount("a"), Mount("b", "", True), Mount("c", "/home/work/in"), Mount("d", "/home/work/in", True), Mount("e"),
     ]  # fmt: skip
     for wrong in ("", ":x", "a:b:c", "a:b:c:ro"):
         with pytest.raises(InvalidInput):
-            mounts_of([wrong])
+            parse_mounts([wrong])
 
 
 def test_variables_have_a_value_or_that_of_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HERE", "yes")
     monkeypatch.delenv("ABSENT", raising=False)
-    assert environment_of(["A=1=2", "B=", "HERE"]) == {"A": "1=2", "B": "", "HERE": "yes"}
+    assert parse_environment(["A=1=2", "B=", "HERE"]) == {"A": "1=2", "B": "", "HERE": "yes"}
     with pytest.raises(InvalidInput, match="ABSENT"):
-        environment_of(["ABSENT"])
+        parse_environment(["ABSENT"])
 
 
 @pytest.mark.parametrize(
     ("text", "seconds"), [("", None), ("90", 90), ("90s", 90), ("30m", 1800), ("2h", 7200), ("1d", 86400)]
 )
 def test_time_limits_have_units(text: str, seconds: int | None) -> None:
-    assert seconds_of(text) == seconds
+    assert parse_seconds(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["-1", "1.5h", "abc", "1y", "1h30m", "9" * 40])
 def test_other_time_limits_are_refused(text: str) -> None:
     with pytest.raises(InvalidInput):
-        seconds_of(text)
+        parse_seconds(text)
 
 
 def test_other_resources_are_pairs() -> None:
-    assert resources_of("1g", ["cuda=1"]) == {"cuda": "1", "shm": "1g"}
+    assert parse_resources("1g", ["cuda=1"]) == {"cuda": "1", "shm": "1g"}
     with pytest.raises(InvalidInput):
-        resources_of("", ["cuda"])
+        parse_resources("", ["cuda"])
 
 
 def test_several_words_mean_themselves_and_one_word_is_a_line_of_shell() -> None:
@@ -82,7 +88,7 @@ def test_made_names_are_names_that_the_portal_takes() -> None:
     from sessions_app.core.request import check_name
 
     for image in ("berth/python:1.0", "host:5000/x/y_z@sha256:00", "größe", "", "-.-"):
-        check_name(made_name(image))
+        check_name(generated_name(image))
 
 
 def test_amounts_are_shown_as_people_write_them() -> None:
@@ -176,7 +182,7 @@ def test_a_log_is_shown_alike_however_it_is_cut(log: bytes, cut: int) -> None:
 )
 def test_a_time_of_day_is_when_it_was_that_last(typed: str, instant: str) -> None:
     seoul = timezone(timedelta(hours=9))
-    told = past_instant_of(typed, datetime(2026, 5, 13, 10, tzinfo=seoul))
+    told = parse_past_instant(typed, datetime(2026, 5, 13, 10, tzinfo=seoul))
     if typed:
         assert datetime.fromisoformat(told) == datetime.fromisoformat(instant)
     else:
@@ -185,4 +191,4 @@ def test_a_time_of_day_is_when_it_was_that_last(typed: str, instant: str) -> Non
 
 def test_what_is_no_time_is_said() -> None:
     with pytest.raises(InvalidInput, match="“25:99” is no time"):
-        past_instant_of("25:99")
+        parse_past_instant("25:99")

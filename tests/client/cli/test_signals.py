@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from berth.cli.signals import heard
+from berth.cli.signals import handle_signal
 
 PATIENCE_S = 30
 NUMBER = signal.SIGUSR1
@@ -23,7 +23,7 @@ def deaf_main_thread() -> Iterator[None]:
 
 def test_a_signal_is_heard_while_the_main_thread_waits(request: pytest.FixtureRequest) -> None:
     is_heard, is_over = threading.Event(), threading.Event()
-    with heard(NUMBER, is_heard.set):
+    with handle_signal(NUMBER, is_heard.set):
         threading.Thread(target=is_over.wait).start()  # somebody to receive it
         request.getfixturevalue("deaf_main_thread")
         os.kill(os.getpid(), NUMBER)
@@ -35,7 +35,7 @@ def test_each_is_heard_and_afterwards_all_is_as_before() -> None:
     times = threading.Semaphore(0)
     before = signal.signal(NUMBER, signal.SIG_DFL)
     try:
-        with heard(NUMBER, times.release):
+        with handle_signal(NUMBER, times.release):
             for _ in range(2):
                 os.kill(os.getpid(), NUMBER)
                 assert times.acquire(timeout=PATIENCE_S)
@@ -48,7 +48,7 @@ def test_each_is_heard_and_afterwards_all_is_as_before() -> None:
 def test_what_is_ignored_stays_ignored() -> None:
     before = signal.signal(NUMBER, signal.SIG_IGN)
     try:
-        with heard(NUMBER, lambda: pytest.fail("heard")):
+        with handle_signal(NUMBER, lambda: pytest.fail("heard")):
             os.kill(os.getpid(), NUMBER)
             assert signal.getsignal(NUMBER) is signal.SIG_IGN
     finally:

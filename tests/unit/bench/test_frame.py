@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from portal.ops.paths import CHECKOUT, layout_of
+from portal.ops.paths import CHECKOUT, find_layout
 from tests.bench.frame import (
     Measure,
     Options,
@@ -55,13 +55,13 @@ def test_ours_and_the_peer_take_turns_and_change_who_is_first() -> None:
         order.append(who)
         return 1.0
 
-    options = Options(layout_of(None), is_given=False, rounds=2)
+    options = Options(find_layout(None), is_given=False, rounds=2)
     measure_in_turns([Measure("a", "s", lambda: note("ours"), lambda: note("peer"))], options)
     assert order == ["peer", "ours", "ours", "peer"]
 
 
 def test_what_is_measured_in_the_midst_of_the_peer_is_a_round_with_it() -> None:
-    options = Options(layout_of(None), is_given=False, rounds=2)
+    options = Options(find_layout(None), is_given=False, rounds=2)
     rounds = iter([(30.0, 10.0), (50.0, 10.0)])
     [row] = measure_in_turns(
         [Measure("a", "1/s", float, target=at_least(4), both=lambda: next(rounds))], options

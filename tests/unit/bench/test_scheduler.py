@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from portal.ops.paths import layout_of
+from portal.ops.paths import find_layout
 from scheduler.engine import Policy
 from tests.bench import scheduler, scheduler_engine
 from tests.bench.frame import Options, measure_in_turns
@@ -90,7 +90,9 @@ def test_harness_measures_each_policy_on_20_nodes(policy: Policy, monkeypatch: p
     measures = [*scheduler.speed(policy, None), *scheduler.fairness(policy, None)]
     measures.append(scheduler.emptiest_first(None, nodes=20))
 
-    rows = {row.measure: row for row in measure_in_turns(measures, Options(layout_of(None), False, rounds=1))}
+    rows = {
+        row.measure: row for row in measure_in_turns(measures, Options(find_layout(None), False, rounds=1))
+    }
 
     assert all(row.ours > 0 for row in rows.values())
     assert rows[f"{policy}, whole devices, flatness"].ratio

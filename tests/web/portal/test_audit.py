@@ -100,7 +100,7 @@ def test_from_where_people_of_other_domains_act_is_not_shown(people: People, bro
     for address in ("/audit/", f"/audit/{line.pk}/"):
         assert b"203.0.113.7" not in stranger.get(address).content
         assert b"203.0.113.7" in browser_of(people.superadmin).get(address).content
-    assert "203.0.113.7" not in text_of(stranger.get("/audit/export/"))
+    assert "203.0.113.7" not in notification_text(stranger.get("/audit/export/"))
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_filters_are_in_the_address(people: People, browser_of: BrowserOf, query
     assert len(seen(browser_of(people.superadmin), f"/audit/?{query}")) == count
 
 
-def text_of(answer: object) -> str:
+def notification_text(answer: object) -> str:
     return b"".join(answer).decode()  # type: ignore[call-overload]
 
 
@@ -140,11 +140,11 @@ def test_the_list_as_csv_holds_no_formula(people: People, browser_of: BrowserOf)
         actor=SYSTEM, action="accounts.sign_in", reason="x", target_label="=cmd@example.org"
     )
 
-    lines = text_of(browser_of(people.superadmin).get("/audit/export/?kind=")).splitlines()
+    lines = notification_text(browser_of(people.superadmin).get("/audit/export/?kind=")).splitlines()
     assert lines[0].startswith("time,count,last time,actor")
     assert len(lines) == 3
     assert "'=cmd@example.org" in lines[1]
-    own = text_of(browser_of(people.member).get("/profile/activity/export/")).splitlines()
+    own = notification_text(browser_of(people.member).get("/profile/activity/export/")).splitlines()
     assert len(own) == 1
 
 

@@ -35,12 +35,12 @@ def browser(place: Place, browser_of: BrowserOf) -> Client:
     return browser_of(place.owner)
 
 
-def text_of(browser: Client) -> str:
+def notification_text(browser: Client) -> str:
     return " ".join(browser.get(DASHBOARD).content.decode().split())
 
 
 def test_a_new_person_reads_what_to_do_first(place: Place, browser: Client) -> None:
-    page = text_of(browser)
+    page = notification_text(browser)
 
     assert "Nothing of yours is running" in page
     assert "Nothing is allocated to your sessions now." in page
@@ -51,7 +51,7 @@ def test_a_new_person_reads_what_to_do_first(place: Place, browser: Client) -> N
 
 
 def test_a_portal_without_groups_says_so(browser_of: BrowserOf) -> None:
-    assert "No resource group yet" in text_of(browser_of(make_user()))
+    assert "No resource group yet" in notification_text(browser_of(make_user()))
 
 
 def test_what_runs_can_be_opened_and_counts(place: Place, browser: Client) -> None:
@@ -59,7 +59,7 @@ def test_what_runs_can_be_opened_and_counts(place: Place, browser: Client) -> No
     place.enqueue(name="huge", resources={"cpu": 8, "mem": "1g"})
     run_tick(place.group.pk)
 
-    page = text_of(browser)
+    page = notification_text(browser)
 
     assert f'/sessions/{session.pk}/terminal/"' in page
     assert "Allocated to your sessions: 1 core, 1 GiB." in page
@@ -77,7 +77,7 @@ def test_use_is_told_with_its_age_and_only_of_what_was_measured_lately(place: Pl
             kernel=kernel, span_s=SAMPLE_S, at=at, cpu_milli=cpu_milli, mem_bytes=2**29
         )
 
-    page = text_of(browser)
+    page = notification_text(browser)
 
     assert "0.5 of 1 core" in page
     assert "512 MiB of 1 GiB" in page
@@ -90,7 +90,7 @@ def test_room_names_what_is_mine_and_the_largest_that_starts_now(place: Place, b
     place.enqueue(by=other, resources={"cpu": 3, "mem": "4g"})
     run_tick(place.group.pk)
 
-    page = text_of(browser)
+    page = notification_text(browser)
 
     assert "5 of 8 cores, 2 cores yours" in page
     assert f"up to 3 cores, 22.4 GiB, on {place.agent.name}" in page
@@ -102,7 +102,7 @@ def test_the_head_of_the_queue_is_named_to_its_owner_alone(place: Place, browser
     place.enqueue(name="second", resources={"cpu": 2, "mem": "1g"})
     run_tick(place.group.pk)
 
-    own, foreign = text_of(browser_of(place.owner)), text_of(browser_of(make_user()))
+    own, foreign = notification_text(browser_of(place.owner)), notification_text(browser_of(make_user()))
 
     assert "2 sessions, the first for" in own
     assert "Waits for 2 cores" in own
@@ -115,7 +115,7 @@ def test_the_head_of_the_queue_is_named_to_its_owner_alone(place: Place, browser
 def test_a_full_group_says_that_nothing_starts_now(place: Place, browser: Client) -> None:
     place.run(resources={"cpu": 8, "mem": "1g"})
 
-    assert "nothing: every agent is full" in text_of(browser)
+    assert "nothing: every agent is full" in notification_text(browser)
 
 
 def test_machines_that_take_no_sessions_are_not_counted_as_room(place: Place, browser: Client) -> None:
@@ -123,7 +123,7 @@ def test_machines_that_take_no_sessions_are_not_counted_as_room(place: Place, br
     transition(place.agent.pk, to=AgentState.DRAINING, actor=SYSTEM)
     place.enqueue()
 
-    page = text_of(browser)
+    page = notification_text(browser)
 
     assert "No agent of this group takes sessions now" in page
     assert "1 session waits." in page
@@ -132,10 +132,10 @@ def test_machines_that_take_no_sessions_are_not_counted_as_room(place: Place, br
 
 def test_superadmins_see_the_machines_that_are_unwell(place: Place, browser_of: BrowserOf) -> None:
     browser = browser_of(make_user(role=Role.SUPERADMIN))
-    assert "Agents by state" in text_of(browser)
+    assert "Agents by state" in notification_text(browser)
     transition(place.agent.pk, to=AgentState.LOST, actor=SYSTEM)
 
-    page = text_of(browser)
+    page = notification_text(browser)
 
     assert f'href="/agents/?q={place.agent.name}"' in page
     assert 'href="/agents/?state=lost"' in page

@@ -12,7 +12,7 @@ from django.urls import reverse
 from accounts.models import User
 from portal.models import Notification, NotificationChoice
 from portal.notifications.catalogue import KIND_BY_CODE, KIND_TITLES, MUTABLE, UNMUTABLE, Code, Kind
-from portal.notifications.selectors import choice_of
+from portal.notifications.selectors import notification_choice
 from portal.notifications.service import notify
 from tests.conftest import People
 from tests.factories import api_client
@@ -58,7 +58,7 @@ def test_what_is_muted_is_not_told_and_nobody_elses_concern(people: People, brow
 
 def test_who_mutes_every_kind_still_hears_of_wrong_passwords(people: People, browser_of: BrowserOf) -> None:
     browser_of(people.member).post(reverse("preferences"), {})
-    assert set(choice_of(people.member.pk).muted) == set(MUTABLE)
+    assert set(notification_choice(people.member.pk).muted) == set(MUTABLE)
     assert {KIND_BY_CODE[code] for code in Code if tell(people.member, code)} == UNMUTABLE
 
 
@@ -73,8 +73,8 @@ def test_programs_read_and_change_preferences(people: People) -> None:
     changed = client.patch(PREFERENCES, {"language": "ko", "muted_notifications": ["tokens", "finished"]})
     assert (changed.data["language"], changed.data["muted_notifications"]) == ("ko", ["finished", "tokens"])
     assert client.patch(PREFERENCES, {"language": ""}).data["muted_notifications"] == ["finished", "tokens"]
-    assert choice_of(people.member.pk).muted == ["finished", "tokens"]
-    assert choice_of(people.outsider.pk).muted == []
+    assert notification_choice(people.member.pk).muted == ["finished", "tokens"]
+    assert notification_choice(people.outsider.pk).muted == []
 
 
 @pytest.mark.parametrize(
@@ -107,12 +107,12 @@ def test_people_choose_what_is_mailed_where_mail_is_set_up(
     assert client.get(PREFERENCES).data["mailed_notifications"] == ["failed", "safety"]
     assert client.patch(PREFERENCES, {"mailed_notifications": ["budgets"]}).data["no_mail_because"] == ""
     browser.post(reverse("preferences"), {"mail": ["nonsense"]})
-    assert choice_of(people.member.pk).mailed == ["budgets"]
+    assert notification_choice(people.member.pk).mailed == ["budgets"]
 
     settings.BERTH_MAIL = False
     assert "No mail is set up here" in browser.get(reverse("preferences")).content.decode()
     browser.post(reverse("preferences"), {"kind": ["failed"], "mail": ["failed"]})
-    assert choice_of(people.member.pk).mailed == ["budgets"]
+    assert notification_choice(people.member.pk).mailed == ["budgets"]
     assert client.patch(PREFERENCES, {"mailed_notifications": []}).data["mailed_notifications"] == []
 
 

@@ -9,7 +9,7 @@ import typer
 
 from berth.addresses import is_private_way, portal_url
 from berth.amounts import format_instant
-from berth.cli.context import AsJson, client_of
+from berth.cli.context import AsJson, get_client
 from berth.cli.output import note, say, show_facts, show_json, show_table
 from berth.client import Client
 from berth.errors import BerthError, InvalidInput, NotFound, Unreachable
@@ -74,7 +74,7 @@ def logout(
 
 def whoami(context: typer.Context, as_json: AsJson = False) -> None:
     """Show your account on this portal."""
-    client = client_of(context)
+    client = get_client(context)
     person = client.whoami()
     if as_json:
         show_json(person)

@@ -6,7 +6,7 @@ import typer
 
 from berth.amounts import format_age, format_instant
 from berth.arrays import SessionArray
-from berth.cli.context import AsJson, client_of
+from berth.cli.context import AsJson, get_client
 from berth.cli.output import is_terminal, note, say, show_facts, show_json, show_table
 
 app = typer.Typer(no_args_is_help=True, help="Array jobs: many batch sessions of one request.")
@@ -23,7 +23,7 @@ ArrayName = Annotated[
 @app.command("ls")
 def list_arrays(context: typer.Context, as_json: AsJson = False) -> None:
     """List array jobs and their progress, newest first."""
-    found = list(client_of(context).arrays.list())
+    found = list(get_client(context).arrays.list())
     if as_json:
         show_json(found)
         return
@@ -32,7 +32,7 @@ def list_arrays(context: typer.Context, as_json: AsJson = False) -> None:
             one.id[:ID_LENGTH] if is_terminal() else one.id,
             one.name,
             one.spec,
-            how_far(one),
+            progress_words(one),
             one.project,
             format_age(one.created_at),
         )
@@ -45,7 +45,7 @@ def list_arrays(context: typer.Context, as_json: AsJson = False) -> None:
 @app.command("show")
 def show(context: typer.Context, array: ArrayName, as_json: AsJson = False) -> None:
     """Show one array job and its elements."""
-    client = client_of(context)
+    client = get_client(context)
     found = client.arrays.find(array)
     if as_json:
         show_json(found)
@@ -56,7 +56,7 @@ def show(context: typer.Context, array: ArrayName, as_json: AsJson = False) -> N
             "name": found.name,
             "array": found.spec,
             "at once": found.most_at_once or "any number",
-            "elements": f"{found.count}: {how_far(found)}",
+            "elements": f"{found.count}: {progress_words(found)}",
             "succeeded": found.succeeded,
             "owner": found.owner,
             "project": f"{found.domain}/{found.project}",
@@ -75,15 +75,15 @@ def show(context: typer.Context, array: ArrayName, as_json: AsJson = False) -> N
 @app.command("stop")
 def stop(context: typer.Context, array: ArrayName, as_json: AsJson = False) -> None:
     """Stop all elements of an array job that have not ended."""
-    client = client_of(context)
+    client = get_client(context)
     stopped = client.arrays.stop(client.arrays.find(array).id)
     if as_json:
         show_json(stopped)
     else:
-        note(f"{stopped.name} ({stopped.id[:ID_LENGTH]}): {how_far(stopped)}")
+        note(f"{stopped.name} ({stopped.id[:ID_LENGTH]}): {progress_words(stopped)}")
 
 
-def how_far(array: SessionArray) -> str:
+def progress_words(array: SessionArray) -> str:
     """Summarise an array by status, as in "90 pending (80 on hold), 10 running"."""
     words = []
     for status, count in sorted(array.statuses.items()):

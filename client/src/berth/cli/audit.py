@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from berth.amounts import format_instant
-from berth.cli.context import AsJson, client_of
+from berth.cli.context import AsJson, get_client
 from berth.cli.output import show_json, show_table
 
 
@@ -27,7 +27,7 @@ def audit(
     as_json: AsJson = False,
 ) -> None:
     """List the entries of the audit log that you may read, newest first."""
-    lines = client_of(context).audit(
+    lines = get_client(context).audit(
         actor=actor,
         action=action,
         outcome=outcome,

@@ -11,14 +11,14 @@ from typing import Annotated
 
 import typer
 
-from berth.cli.arrays import how_far
-from berth.cli.context import AsJson, client_of, expand_options
+from berth.cli.arrays import progress_words
+from berth.cli.context import AsJson, expand_options, get_client
 from berth.cli.exits import FAILED, INTERRUPTED
-from berth.cli.launch_options import LaunchOptions, seconds_of
+from berth.cli.launch_options import LaunchOptions, parse_seconds
 from berth.cli.output import is_terminal, note, say, show_facts, show_json, write_log
 from berth.cli.safe_text import first_line
-from berth.cli.sessions import show_started, tell_progress
-from berth.cli.signals import heard
+from berth.cli.sessions import show_progress, show_started
+from berth.cli.signals import handle_signal
 from berth.client import Client
 from berth.errors import BerthError, InvalidInput
 from berth.models import ENDED_STATUSES
@@ -67,11 +67,11 @@ def run(
     """
     if not any(command):
         raise InvalidInput("Say what to run.", hint="berth run IMAGE -- python train.py")
-    client = client_of(context)
+    client = get_client(context)
     session = client.sessions.start(
         **options.arguments(context),
         command=command_line(command),
-        timeout_s=seconds_of(time_limit),
+        timeout_s=parse_seconds(time_limit),
         max_retries=retries,
         requeues=requeue,
         array=array,
@@ -93,7 +93,9 @@ def show_array(client: Client, array_id: str, *, as_json: bool) -> None:
     elif not is_terminal():
         say(array.id)
     else:
-        show_facts({"array": array.name, "id": array.id, "elements": f"{array.count}: {how_far(array)}"})
+        show_facts(
+            {"array": array.name, "id": array.id, "elements": f"{array.count}: {progress_words(array)}"}
+        )
 
 
 def command_line(words: list[str]) -> str:
@@ -106,7 +108,7 @@ def command_line(words: list[str]) -> str:
 
 def follow_to_the_end(session: Session, *, is_quiet: bool) -> int:
     """Print the output of a session until it has ended. Returns its exit code."""
-    tell = (lambda _: None) if is_quiet else tell_progress
+    tell = (lambda _: None) if is_quiet else show_progress
     tell(session)
     with stopping_on_interrupt(session) as was_interrupted:
         session = session.wait_for("RUNNING", "TERMINATING", *ENDED_STATUSES, on_change=tell)
@@ -139,7 +141,7 @@ def stopping_on_interrupt(session: Session) -> Iterator[threading.Event]:
         note(f"berth: stopping {session.name}. Ctrl-C again to leave at once.")
         threading.Thread(target=ask, daemon=True).start()
 
-    with heard(signal.SIGINT, interrupted):
+    with handle_signal(signal.SIGINT, interrupted):
         try:
             yield was_interrupted
         finally:

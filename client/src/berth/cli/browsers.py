@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from berth.amounts import format_age
-from berth.cli.context import AsJson, client_of
+from berth.cli.context import AsJson, get_client
 from berth.cli.output import note, show_json, show_table
 from berth.errors import InvalidInput
 
@@ -15,7 +15,7 @@ app = typer.Typer(no_args_is_help=True, help="Browsers in which you are signed i
 @app.command("list")
 def list_browsers(context: typer.Context, as_json: AsJson = False) -> None:
     """List the browsers in which you are signed in, most recently used first."""
-    found = list(client_of(context).browsers.list())
+    found = list(get_client(context).browsers.list())
     if as_json:
         show_json(found)
         return
@@ -35,7 +35,7 @@ def revoke(
     """Sign out a browser; its open connections end within seconds. Tokens stay valid."""
     if bool(browser) == everywhere:
         raise InvalidInput("Say which browser.", hint="berth browser revoke ID, or --all")
-    browsers = client_of(context).browsers
+    browsers = get_client(context).browsers
     if not everywhere:
         browsers.end(browser)
         return

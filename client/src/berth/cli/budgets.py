@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from berth.cli.context import AsJson, client_of
+from berth.cli.context import AsJson, get_client
 from berth.cli.output import note, show_facts, show_json, show_table
 from berth.errors import InvalidInput
 from berth.models import Budget, BudgetImpact, Price
@@ -54,7 +54,7 @@ def list_budgets(
     """List your budgets and those that you administer, with the amounts spent."""
     level, name = _owner(user, project) if user or project else ("", "")
     is_current = None if every else True
-    found = list(client_of(context).budgets.list(level=level, name=name, is_current=is_current))
+    found = list(get_client(context).budgets.list(level=level, name=name, is_current=is_current))
     if as_json:
         show_json(found)
         return
@@ -69,7 +69,7 @@ def list_budgets(
 @budget_app.command("show")
 def show(context: typer.Context, budget: BudgetNumber, as_json: AsJson = False) -> None:
     """Show a budget and the amount spent."""
-    _show(client_of(context).budgets.get(budget), as_json=as_json)
+    _show(get_client(context).budgets.get(budget), as_json=as_json)
 
 
 @budget_app.command("create")
@@ -90,7 +90,7 @@ def create(
     """Create a budget for a project or user. Running sessions continue, whatever is spent."""
     level, name = _owner(user, project)
     wanted = _changes(amount, unit, period, first, last, warn, is_hard)
-    budgets = client_of(context).budgets
+    budgets = get_client(context).budgets
     if dry_run:
         _show_impact(budgets.foresee(level=level, name=name, **wanted), as_json=as_json)
         return
@@ -115,7 +115,7 @@ def set_budget(
     changes = _changes(amount, unit, period, first, last, warn, is_hard)
     if not changes:
         raise InvalidInput("Say what to change.", hint="Like --amount 200 or --hard.")
-    budgets = client_of(context).budgets
+    budgets = get_client(context).budgets
     if dry_run:
         _show_impact(budgets.foresee_change(budget, changes), as_json=as_json)
         return
@@ -125,13 +125,13 @@ def set_budget(
 @budget_app.command("delete")
 def delete(context: typer.Context, budget: BudgetNumber) -> None:
     """Delete a budget: nothing is counted against it any more."""
-    client_of(context).budgets.delete(budget)
+    get_client(context).budgets.delete(budget)
 
 
 @price_app.command("list")
 def list_prices(context: typer.Context, as_json: AsJson = False) -> None:
     """List past, current and future prices of an hour of one core, GiB or device."""
-    found = list(client_of(context).prices.list())
+    found = list(get_client(context).prices.list())
     if as_json:
         show_json(found)
         return
@@ -150,7 +150,7 @@ def set_price(
 ) -> None:
     """Set a price from tomorrow or a later day on (superadmins). Earlier use keeps its price."""
     first = since or (datetime.now(UTC).date() + timedelta(days=1)).isoformat()
-    made = client_of(context).prices.set(resource, since=_day(first), per_hour=_number(price))
+    made = get_client(context).prices.set(resource, since=_day(first), per_hour=_number(price))
     show_json(made) if as_json else show_table(("resource", "per hour", "from"), [_price_row(made)])
 
 
@@ -163,7 +163,7 @@ def delete_price(
     ],
 ) -> None:
     """Delete a price that starts tomorrow or later: the price before it continues."""
-    client_of(context).prices.delete(resource, since=_day(since))
+    get_client(context).prices.delete(resource, since=_day(since))
 
 
 def _owner(user: str, project: str) -> tuple[str, str]:
@@ -180,7 +180,7 @@ def _changes(
         raise InvalidInput(f"“{unit[:20]}” is nothing that a budget counts.", hint="Use money or hours.")
     if period and period not in PERIODS:
         raise InvalidInput(f"“{period[:20]}” is no period.", hint=f"Use {', '.join(PERIODS)}.")
-    said = {
+    fields = {
         "amount": amount and _number(amount),
         "unit": UNITS.get(unit),
         "period": period,
@@ -189,7 +189,7 @@ def _changes(
         "warn_percent": warn,
         "is_hard": is_hard,
     }
-    return {name: value for name, value in said.items() if value not in (None, "")}
+    return {name: value for name, value in fields.items() if value not in (None, "")}
 
 
 def _number(text: str) -> str:

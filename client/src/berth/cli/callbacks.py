@@ -3,7 +3,7 @@
 import typer
 
 from berth.amounts import format_age
-from berth.cli.context import AsJson, client_of
+from berth.cli.context import AsJson, get_client
 from berth.cli.output import note, say, show_json, show_table
 from berth.cli.sessions import AnySession
 
@@ -13,7 +13,7 @@ app = typer.Typer(no_args_is_help=True, help="Callbacks of sessions to a URL: be
 @app.command("list")
 def list_deliveries(context: typer.Context, session: AnySession, as_json: AsJson = False) -> None:
     """List the callback deliveries of a session."""
-    client = client_of(context)
+    client = get_client(context)
     found = list(client.callbacks.list(client.sessions.find(session).id))
     if as_json:
         show_json(found)
@@ -28,7 +28,7 @@ def list_deliveries(context: typer.Context, session: AnySession, as_json: AsJson
 @app.command("new-secret")
 def new_secret(context: typer.Context, as_json: AsJson = False) -> None:
     """Create a new signing secret for all your callbacks. It cannot be shown again."""
-    made = client_of(context).callbacks.new_secret()
+    made = get_client(context).callbacks.new_secret()
     if as_json:
         show_json(made)
         return

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from berth.amounts import format_slots
-from berth.cli.context import AsJson, client_of
+from berth.cli.context import AsJson, get_client
 from berth.cli.launch_options import (
     Cpu,
     Group,
@@ -16,14 +16,14 @@ from berth.cli.launch_options import (
     Project,
     Resources,
     Shm,
-    mounts_of,
-    project_of,
-    resources_of,
-    seconds_of,
+    choose_project,
+    parse_mounts,
+    parse_resources,
+    parse_seconds,
 )
 from berth.cli.output import show_facts, show_json
 from berth.models import SessionCheck
-from berth.sessions import made_name
+from berth.sessions import generated_name
 
 
 def check(
@@ -46,20 +46,20 @@ def check(
 
     A request that would be refused fails with the same error.
     """
-    client = client_of(context)
+    client = get_client(context)
     reference = client.find_image(image).reference
     body: dict[str, Any] = {
-        "name": made_name(reference),
-        "project": project_of(client, project),
+        "name": generated_name(reference),
+        "project": choose_project(client, project),
         "image": reference,
-        "resources": {"cpu": cpu, "mem": mem, **resources_of(shm, resource)},
-        "mounts": [one.to_json() for one in mounts_of(mount)],
+        "resources": {"cpu": cpu, "mem": mem, **parse_resources(shm, resource)},
+        "mounts": [one.to_json() for one in parse_mounts(mount)],
         "priority": priority,
     }
     if group:
         body["resource_group"] = group
     if time_limit:
-        body["timeout_s"] = seconds_of(time_limit)
+        body["timeout_s"] = parse_seconds(time_limit)
     found = client.sessions.check(body)
     show_json(found) if as_json else show_facts(_facts(found))
 

@@ -18,7 +18,7 @@ Confirm = Annotated[
 ]
 
 
-def demand_typed(name: str, given: str) -> None:
+def require_typed_name(name: str, given: str) -> None:
     """Raise InvalidInput unless `given` is `name`, or the user types it at the prompt."""
     if not given and sys.stdin.isatty():
         given = str(typer.prompt(f"This cannot be undone. Type {name} to go on", err=True))

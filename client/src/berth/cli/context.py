@@ -28,7 +28,7 @@ FolderName = Annotated[
 Kernel = Annotated[str, typer.Option("--kernel", help="Container of the session.")]
 
 
-def client_of(context: typer.Context) -> Client:
+def get_client(context: typer.Context) -> Client:
     """Return the client of this invocation; all requests of a command share it."""
     root = context.find_root()
     state: dict[str, Any] = root.ensure_object(dict)

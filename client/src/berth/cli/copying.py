@@ -20,7 +20,7 @@ from rich.progress import (
 )
 
 from berth.cli import complete
-from berth.cli.context import client_of
+from berth.cli.context import get_client
 from berth.cli.exits import FAILED
 from berth.cli.output import note, show_tally
 from berth.cli.safe_text import clean
@@ -72,7 +72,7 @@ def cp(context: typer.Context, source: Source, target: Target) -> None:
     there_from, there_to = parse_address(source), parse_address(target)
     if there_from and there_to:
         raise InvalidInput("Both sides are away; copy through this computer in two steps.", hint=HINT)
-    client = client_of(context)
+    client = get_client(context)
     with watching() as watcher:
         if there_to:
             tally = files_at(client, there_to).upload(source, there_to.path, watcher)

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from berth.amounts import format_age
-from berth.cli.context import AsJson, client_of
-from berth.cli.input_files import STDIN, home, read_bytes, text_of
+from berth.cli.context import AsJson, get_client
+from berth.cli.input_files import STDIN, decode_text, home, read_bytes
 from berth.cli.output import say, show_json, show_table
 
 app = typer.Typer(no_args_is_help=True, help="Text files in the home directory of each of your new sessions.")
@@ -26,7 +26,7 @@ DotfilePath = Annotated[
 @app.command("list")
 def list_dotfiles(context: typer.Context, as_json: AsJson = False) -> None:
     """List your dotfiles."""
-    found = list(client_of(context).dotfiles.list())
+    found = list(get_client(context).dotfiles.list())
     if as_json:
         show_json(found)
         return
@@ -67,7 +67,7 @@ def put(
     """Save a dotfile, replacing one of the same path. Running sessions are not changed."""
     source = file or str(home() / path)
     content = _read(source)
-    kept = client_of(context).dotfiles.put(path, content, mode=mode or _mode_of(source))
+    kept = get_client(context).dotfiles.put(path, content, mode=mode or _local_mode(source))
     if as_json:
         show_json(kept)
 
@@ -75,13 +75,13 @@ def put(
 @app.command("show")
 def show(context: typer.Context, path: DotfilePath) -> None:
     """Print a dotfile."""
-    _print(client_of(context).dotfiles.get(path).content)
+    _print(get_client(context).dotfiles.get(path).content)
 
 
 @app.command("remove")
 def remove(context: typer.Context, path: DotfilePath) -> None:
     """Delete a dotfile."""
-    client_of(context).dotfiles.remove(path)
+    get_client(context).dotfiles.remove(path)
 
 
 @script_app.command("set")
@@ -93,26 +93,26 @@ def set_script(
     ],
 ) -> None:
     """Set the script that runs in each of your new sessions."""
-    client_of(context).startup_script.set(_read(file))
+    get_client(context).startup_script.set(_read(file))
 
 
 @script_app.command("show")
 def show_script(context: typer.Context) -> None:
     """Print the start-up script."""
-    _print(client_of(context).startup_script.get())
+    _print(get_client(context).startup_script.get())
 
 
 @script_app.command("remove")
 def remove_script(context: typer.Context) -> None:
     """Delete the start-up script."""
-    client_of(context).startup_script.remove()
+    get_client(context).startup_script.remove()
 
 
 def _print(content: str) -> None:
     say(content[:-1] if content.endswith("\n") else content)
 
 
-def _mode_of(source: str) -> str:
+def _local_mode(source: str) -> str:
     """Return the file mode in octal digits, as the API takes it.
 
     Keeps the owner's permissions and others' permission to read and execute, but not to write.
@@ -124,4 +124,4 @@ def _mode_of(source: str) -> str:
 
 def _read(file: str) -> str:
     """Return the text of a local file. Raises InvalidInput if it is too large or not text."""
-    return text_of(file, read_bytes(file, most_bytes=MOST_BYTES))
+    return decode_text(file, read_bytes(file, most_bytes=MOST_BYTES))

@@ -29,5 +29,5 @@ _CODES: dict[type[BerthError], int] = {
 }
 
 
-def exit_code_of(error: BerthError) -> int:
+def exit_code_for(error: BerthError) -> int:
     return _CODES.get(type(error), FAILED)

@@ -6,7 +6,7 @@ import typer
 
 from berth.amounts import format_age, format_bytes, format_instant
 from berth.cli import complete
-from berth.cli.context import AsJson, FolderName, client_of
+from berth.cli.context import AsJson, FolderName, get_client
 from berth.cli.copying import watching
 from berth.cli.exits import FAILED
 from berth.cli.output import note, say, show_facts, show_json, show_table, show_tally, write_bytes
@@ -21,7 +21,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmat
 @app.command("ls")
 def list_folders(context: typer.Context, as_json: AsJson = False) -> None:
     """List the folders that you may see."""
-    folders = list(client_of(context).folders.list())
+    folders = list(get_client(context).folders.list())
     if as_json:
         show_json(folders)
         return
@@ -60,7 +60,7 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Create an empty folder: your own, or a project's."""
-    folder = client_of(context).folders.create(name, project=project, host=host)
+    folder = get_client(context).folders.create(name, project=project, host=host)
     if as_json:
         show_json(folder)
     else:
@@ -70,7 +70,7 @@ def create(
 @app.command("show")
 def show(context: typer.Context, folder: FolderName, as_json: AsJson = False) -> None:
     """Show a folder and its size."""
-    found = client_of(context).folders.find(folder)
+    found = get_client(context).folders.find(folder)
     if as_json:
         show_json(found)
         return
@@ -93,7 +93,7 @@ def show(context: typer.Context, folder: FolderName, as_json: AsJson = False) ->
 @app.command("usage")
 def usage(context: typer.Context, folder: FolderName, as_json: AsJson = False) -> None:
     """Count the size and the files of a folder."""
-    counted = client_of(context).folders.find(folder).usage()
+    counted = get_client(context).folders.find(folder).usage()
     if as_json:
         show_json(counted)
         return
@@ -104,7 +104,7 @@ def usage(context: typer.Context, folder: FolderName, as_json: AsJson = False) -
 @app.command("delete")
 def delete(context: typer.Context, folder: FolderName, yes: Yes = False) -> None:
     """Delete a folder with all its contents. Cannot be undone."""
-    found = client_of(context).folders.find(folder)
+    found = get_client(context).folders.find(folder)
     _confirm(f"Delete the folder “{found.name}” with all it holds?", yes=yes)
     found.delete()
     note(f"Deleted {found.name}.")
@@ -118,7 +118,7 @@ def list_files(
     as_json: AsJson = False,
 ) -> None:
     """List a directory of a folder."""
-    listing = client_of(context).folders.find(folder).files.list(path)
+    listing = get_client(context).folders.find(folder).files.list(path)
     if as_json:
         show_json(listing)
         return
@@ -146,7 +146,7 @@ def upload(
     to: Annotated[str, typer.Option("--to", help="Target: a directory in the folder, or a new name.")] = "",
 ) -> None:
     """Copy local files and directories into a folder, by the rules of `berth cp`."""
-    files = client_of(context).folders.find(folder).files
+    files = get_client(context).folders.find(folder).files
     if len(local) > 1 and to and not to.endswith("/"):
         to = f"{to}/"
     failed = 0
@@ -172,7 +172,7 @@ def download(
     to: Annotated[str, typer.Option("--to", help="Target: a local directory, or a new name.")] = ".",
 ) -> None:
     """Copy a file, a directory or the whole folder to this computer, by the rules of `berth cp`."""
-    files = client_of(context).folders.find(folder).files
+    files = get_client(context).folders.find(folder).files
     with watching() as watcher:
         tally = files.download(path, to, watcher)
     show_tally(tally)
@@ -183,20 +183,20 @@ def download(
 @app.command("cat")
 def cat(context: typer.Context, folder: FolderName, path: FolderPath) -> None:
     """Print the contents of a file."""
-    for piece in client_of(context).folders.find(folder).files.read(path):
+    for piece in get_client(context).folders.find(folder).files.read(path):
         write_bytes(piece)
 
 
 @app.command("mkdir")
 def mkdir(context: typer.Context, folder: FolderName, path: FolderPath) -> None:
     """Create a directory and its missing parents."""
-    client_of(context).folders.find(folder).files.make_directory(path)
+    get_client(context).folders.find(folder).files.make_directory(path)
 
 
 @app.command("rm")
 def rm(context: typer.Context, folder: FolderName, path: FolderPath, yes: Yes = False) -> None:
     """Delete a file, or a directory with all its contents."""
-    files = client_of(context).folders.find(folder).files
+    files = get_client(context).folders.find(folder).files
     if files.stat(path).is_directory:
         _confirm(f"Delete the directory “{path}” with all it holds?", yes=yes)
     files.delete(path)

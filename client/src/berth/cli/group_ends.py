@@ -32,7 +32,7 @@ Ends = Annotated[
 ]
 
 
-def ends_of(text: str) -> dict[str, Any]:
+def parse_ends(text: str) -> dict[str, Any]:
     """Parse the text of `--ends` into fields of the API. Raises InvalidInput."""
     pairs = [pair.partition("=") for pair in text.split(",") if pair.strip()]
     return dict(_column(word.strip(), limit.strip()) for word, _equals, limit in pairs)
@@ -44,7 +44,7 @@ def _column(word: str, limit: str) -> tuple[str, Any]:
     if word in OPTIONAL and limit == NONE:
         return {**SPANS, **PERCENTS}[word], None
     if word in SPANS:
-        return SPANS[word], seconds_of(limit)
+        return SPANS[word], parse_seconds(limit)
     if word in PERCENTS:
         return PERCENTS[word], _whole(word, limit.removesuffix("%"))
     if word == "extensions":
@@ -56,7 +56,7 @@ def _column(word: str, limit: str) -> tuple[str, Any]:
     return "ends_idle_batch", YES_OR_NO[limit]
 
 
-def seconds_of(text: str) -> int:
+def parse_seconds(text: str) -> int:
     """Convert "90m", "12h", "7d" or a number of seconds to seconds. Raises InvalidInput."""
     factor = SPANS_S.get(text[-1:], 0)
     digits = text[:-1] if factor else text
@@ -71,7 +71,7 @@ def _whole(word: str, text: str) -> int:
     return int(text)
 
 
-def ends_shown(group: ResourceGroup) -> dict[str, object]:
+def end_facts(group: ResourceGroup) -> dict[str, object]:
     """Return the end rules of a group as facts for `berth group show`."""
     extensions = f"{group.max_extensions} of {group.extension_s} s" if group.max_extensions else "none"
     return {

@@ -30,7 +30,7 @@ Limits = Annotated[
 ]
 
 
-def limits_of(file: str) -> dict[str, Any]:
+def read_limits(file: str) -> dict[str, Any]:
     """Read the limits from `file`, as the API takes them. Raises InvalidInput."""
     if not file:
         return {}
@@ -44,7 +44,7 @@ def _read(file: str) -> list[Any]:
     return limits
 
 
-def limits_shown(group: ResourceGroup) -> dict[str, object]:
+def limit_facts(group: ResourceGroup) -> dict[str, object]:
     """Return the limits of a group as facts for `berth group show`, one line each."""
     return {f"limit {number}": _words(limit) for number, limit in enumerate(group.limits, 1)}
 

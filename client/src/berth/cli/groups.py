@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from berth.cli import complete
-from berth.cli.confirming import Confirm, demand_typed
-from berth.cli.context import AsJson, client_of
+from berth.cli.confirming import Confirm, require_typed_name
+from berth.cli.context import AsJson, get_client
 from berth.cli.output import say, show_facts, show_json, show_table
 from berth.errors import InvalidInput
 from berth.people import Domains, Group, Projects
@@ -39,13 +39,13 @@ def list_projects(
     as_json: AsJson = False,
 ) -> None:
     """List the projects."""
-    _list(list(client_of(context).managed_projects.list(domain=domain or None)), as_json=as_json)
+    _list(list(get_client(context).managed_projects.list(domain=domain or None)), as_json=as_json)
 
 
 @project_app.command("show")
 def show_project(context: typer.Context, project: ProjectName, as_json: AsJson = False) -> None:
     """Show a project."""
-    _show(client_of(context).managed_projects.find(project), as_json=as_json)
+    _show(get_client(context).managed_projects.find(project), as_json=as_json)
 
 
 @project_app.command("create")
@@ -57,7 +57,7 @@ def create_project(
     as_json: AsJson = False,
 ) -> None:
     """Create a project."""
-    made = client_of(context).managed_projects.create(name=name, title=title or "", domain=domain)
+    made = get_client(context).managed_projects.create(name=name, title=title or "", domain=domain)
     show_json(made) if as_json else say(str(made.id))
 
 
@@ -70,31 +70,31 @@ def edit_project(
     as_json: AsJson = False,
 ) -> None:
     """Change the name or title of a project."""
-    _edit(client_of(context).managed_projects, project, name, title, as_json=as_json)
+    _edit(get_client(context).managed_projects, project, name, title, as_json=as_json)
 
 
 @project_app.command("close")
 def close_project(context: typer.Context, project: ProjectName, as_json: AsJson = False) -> None:
     """Archive a project: nobody can work in it any more; its data stays."""
-    _switch(client_of(context).managed_projects, project, is_active=False, as_json=as_json)
+    _switch(get_client(context).managed_projects, project, is_active=False, as_json=as_json)
 
 
 @project_app.command("open")
 def open_project(context: typer.Context, project: ProjectName, as_json: AsJson = False) -> None:
     """Restore an archived project."""
-    _switch(client_of(context).managed_projects, project, is_active=True, as_json=as_json)
+    _switch(get_client(context).managed_projects, project, is_active=True, as_json=as_json)
 
 
 @project_app.command("purge")
 def purge_project(context: typer.Context, project: ProjectName, confirm: Confirm = "") -> None:
     """Delete an archived project that has no folders and no sessions in its history."""
-    _purge(client_of(context).managed_projects, project, confirm)
+    _purge(get_client(context).managed_projects, project, confirm)
 
 
 @project_app.command("members")
 def list_members(context: typer.Context, project: ProjectName, as_json: AsJson = False) -> None:
     """List the members of a project."""
-    projects = client_of(context).managed_projects
+    projects = get_client(context).managed_projects
     found = list(projects.members(projects.find(project).id))
     if as_json:
         show_json(found)
@@ -113,7 +113,7 @@ def add_member(
     as_json: AsJson = False,
 ) -> None:
     """Add a user to a project, or change the role of a member."""
-    projects = client_of(context).managed_projects
+    projects = get_client(context).managed_projects
     member = projects.add_member(projects.find(project).id, email, role=role)
     if as_json:
         show_json(member)
@@ -122,20 +122,20 @@ def add_member(
 @project_app.command("remove")
 def remove_member(context: typer.Context, project: ProjectName, email: Email) -> None:
     """Remove a user from a project."""
-    projects = client_of(context).managed_projects
+    projects = get_client(context).managed_projects
     projects.remove_member(projects.find(project).id, email)
 
 
 @domain_app.command("list")
 def list_domains(context: typer.Context, as_json: AsJson = False) -> None:
     """List the domains."""
-    _list(list(client_of(context).domains.list()), as_json=as_json)
+    _list(list(get_client(context).domains.list()), as_json=as_json)
 
 
 @domain_app.command("show")
 def show_domain(context: typer.Context, domain: DomainName, as_json: AsJson = False) -> None:
     """Show a domain."""
-    _show(client_of(context).domains.find(domain), as_json=as_json)
+    _show(get_client(context).domains.find(domain), as_json=as_json)
 
 
 @domain_app.command("create")
@@ -143,7 +143,7 @@ def create_domain(
     context: typer.Context, name: NewName, title: Title = None, as_json: AsJson = False
 ) -> None:
     """Create a domain."""
-    made = client_of(context).domains.create(name=name, title=title or "")
+    made = get_client(context).domains.create(name=name, title=title or "")
     show_json(made) if as_json else say(str(made.id))
 
 
@@ -152,7 +152,7 @@ def edit_domain(
     context: typer.Context, domain: DomainName, name: Name = "", title: Title = None, as_json: AsJson = False
 ) -> None:
     """Change the name or title of a domain."""
-    _edit(client_of(context).domains, domain, name, title, as_json=as_json)
+    _edit(get_client(context).domains, domain, name, title, as_json=as_json)
 
 
 @domain_app.command("close")
@@ -160,21 +160,21 @@ def close_domain(
     context: typer.Context, domain: DomainName, confirm: Confirm = "", as_json: AsJson = False
 ) -> None:
     """Close a domain: its users cannot sign in; its data stays."""
-    domains = client_of(context).domains
-    demand_typed(domains.find(domain).name, confirm)
+    domains = get_client(context).domains
+    require_typed_name(domains.find(domain).name, confirm)
     _switch(domains, domain, is_active=False, as_json=as_json)
 
 
 @domain_app.command("open")
 def open_domain(context: typer.Context, domain: DomainName, as_json: AsJson = False) -> None:
     """Reopen a closed domain."""
-    _switch(client_of(context).domains, domain, is_active=True, as_json=as_json)
+    _switch(get_client(context).domains, domain, is_active=True, as_json=as_json)
 
 
 @domain_app.command("purge")
 def purge_domain(context: typer.Context, domain: DomainName, confirm: Confirm = "") -> None:
     """Delete a closed domain without users, projects and history."""
-    _purge(client_of(context).domains, domain, confirm)
+    _purge(get_client(context).domains, domain, confirm)
 
 
 def _list(found: list[Group], *, as_json: bool) -> None:
@@ -211,5 +211,5 @@ def _switch(groups: Projects | Domains, text: str, *, is_active: bool, as_json: 
 
 def _purge(groups: Projects | Domains, text: str, confirm: str) -> None:
     found = groups.find(text)
-    demand_typed(found.name, confirm)
+    require_typed_name(found.name, confirm)
     groups.delete(found.id)

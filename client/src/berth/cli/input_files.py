@@ -31,10 +31,10 @@ def read_bytes(file: str, *, most_bytes: int = MOST_BYTES) -> bytes:
 
 def read_text(file: str, *, most_bytes: int = MOST_BYTES) -> str:
     """Return the text of `file` without a byte order mark. Raises InvalidInput."""
-    return text_of(file, read_bytes(file, most_bytes=most_bytes)).removeprefix("\ufeff")
+    return decode_text(file, read_bytes(file, most_bytes=most_bytes)).removeprefix("\ufeff")
 
 
-def text_of(file: str, data: bytes) -> str:
+def decode_text(file: str, data: bytes) -> str:
     """Decode `data`, the contents of `file`. Raises InvalidInput."""
     try:
         return data.decode()

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from berth.cli import complete
-from berth.cli.context import client_of
+from berth.cli.context import get_client
 from berth.client import Client
 from berth.errors import InvalidInput
 from berth.sessions import Mount
@@ -73,9 +73,7 @@ Group = Annotated[
 Priority = Annotated[
     int,
     typer.Option(
-        "--priority",
-        help="Higher goes first; above 0, a policy must allow it.",
-        show_default=False,
+        "--priority", help="Higher goes first; above 0, a policy must allow it.", show_default=False
     ),
 ]
 
@@ -108,8 +106,7 @@ class LaunchOptions:
     personal_files: Annotated[
         bool,
         typer.Option(
-            "--personal-files/--no-personal-files",
-            help="Use your dotfiles and start-up script, or do not.",
+            "--personal-files/--no-personal-files", help="Use your dotfiles and start-up script, or do not."
         ),
     ] = True
     priority: Priority = 0
@@ -161,8 +158,7 @@ class LaunchOptions:
     strict: Annotated[
         bool,
         typer.Option(
-            "--strict",
-            help="Wait rather than share a machine (--spread) or use another one (--pack).",
+            "--strict", help="Wait rather than share a machine (--spread) or use another one (--pack)."
         ),
     ] = False
     after: Annotated[
@@ -187,37 +183,37 @@ class LaunchOptions:
 
     def arguments(self, context: typer.Context) -> dict[str, Any]:
         """Return the arguments of `Sessions.start`. Raises NotFound, InvalidInput."""
-        client = client_of(context)
-        project = project_of(client, self.project)
-        others = resources_of(self.shm, self.resource)
+        client = get_client(context)
+        project = choose_project(client, self.project)
+        others = parse_resources(self.shm, self.resource)
         return {
             "image": client.find_image(self.image),
             "project": project,
             "name": self.name,
-            **amounts_of(context, self.preset, project, {"cpu": self.cpu, "mem": self.mem}, others),
-            "environment": environment_of(self.env),
-            "mounts": mounts_of(self.mount),
+            **requested_amounts(context, self.preset, project, {"cpu": self.cpu, "mem": self.mem}, others),
+            "environment": parse_environment(self.env),
+            "mounts": parse_mounts(self.mount),
             "resource_group": self.group,
             "personal_files": self.personal_files,
             "priority": self.priority,
-            "start_at": instant_of(self.start_at),
-            "pending_timeout_s": seconds_of(self.pending_timeout),
-            "after": dependencies_of(self.after),
+            "start_at": parse_instant(self.start_at),
+            "pending_timeout_s": parse_seconds(self.pending_timeout),
+            "after": parse_dependencies(self.after),
             "callback_url": self.callback,
-            "designated_agent": designated_of(self.agent, self.prefer_agent),
+            "designated_agent": designated_agent_name(self.agent, self.prefer_agent),
             "may_run_elsewhere": bool(self.prefer_agent),
             "device_model": self.gpu_model,
             "placement_group": self.placement_group,
-            "placement_rule": placement_rule_of(spread=self.spread, pack=self.pack, strict=self.strict),
+            "placement_rule": placement_rule_name(spread=self.spread, pack=self.pack, strict=self.strict),
         }
 
 
-def resources_of(shm: str, others: list[str] | None) -> dict[str, str]:
-    resources = dict(pair_of(text, "--resource", "cuda=1") for text in others or ())
+def parse_resources(shm: str, others: list[str] | None) -> dict[str, str]:
+    resources = dict(parse_pair(text, "--resource", "cuda=1") for text in others or ())
     return resources | ({"shm": shm} if shm else {})
 
 
-def amounts_of(
+def requested_amounts(
     context: typer.Context, preset: str, project: str, amounts: dict[str, str], others: dict[str, str]
 ) -> dict[str, Any]:
     """Return the resources as arguments of `Sessions.start`: {"cpu", "mem", "resources"}.
@@ -231,13 +227,13 @@ def amounts_of(
             for name, text in amounts.items()
             if (source := context.get_parameter_source(name)) and source.name != "DEFAULT"
         }
-        found = {**client_of(context).presets.find(preset, project=project).amounts, **named, **others}
+        found = {**get_client(context).presets.find(preset, project=project).amounts, **named, **others}
     else:
         found = {**amounts, **others}
     return {"cpu": found.pop("cpu"), "mem": found.pop("mem"), "resources": found}
 
 
-def environment_of(texts: list[str] | None) -> dict[str, str]:
+def parse_environment(texts: list[str] | None) -> dict[str, str]:
     """Parse `NAME=VALUE`; `NAME` alone copies a local variable. Raises InvalidInput if not set."""
     variables = {}
     for text in texts or ():
@@ -252,7 +248,7 @@ def environment_of(texts: list[str] | None) -> dict[str, str]:
     return variables
 
 
-def mounts_of(texts: list[str] | None) -> list[Mount]:
+def parse_mounts(texts: list[str] | None) -> list[Mount]:
     mounts = []
     for text in texts or ():
         folder, *rest = text.split(":")
@@ -265,7 +261,7 @@ def mounts_of(texts: list[str] | None) -> list[Mount]:
     return mounts
 
 
-def seconds_of(text: str) -> int | None:
+def parse_seconds(text: str) -> int | None:
     """Convert "90", "30m", "2h" or "1d" to seconds; None for "". Raises InvalidInput."""
     if not text:
         return None
@@ -275,7 +271,7 @@ def seconds_of(text: str) -> int | None:
     return int(found[1]) * SECONDS[found[2]]
 
 
-def instant_of(text: str) -> str:
+def parse_instant(text: str) -> str:
     """Return the instant with time zone, by default local; "" for "". Raises InvalidInput."""
     try:
         return datetime.fromisoformat(text).astimezone().isoformat() if text else ""
@@ -283,7 +279,7 @@ def instant_of(text: str) -> str:
         raise InvalidInput(f"“{text[:40]}” is no time.", hint="Write it like 2027-01-31T08:00.") from error
 
 
-def past_instant_of(text: str, now: datetime | None = None) -> str:
+def parse_past_instant(text: str, now: datetime | None = None) -> str:
     """Parse an instant in the past; a time of day alone, like "14:05", is its last occurrence.
 
     Raises InvalidInput.
@@ -291,26 +287,26 @@ def past_instant_of(text: str, now: datetime | None = None) -> str:
     try:
         clock = time.fromisoformat(text)
     except ValueError:
-        return instant_of(text)
+        return parse_instant(text)
     present = now or datetime.now().astimezone()
     then = datetime.combine(present.date(), clock, clock.tzinfo or present.tzinfo)
     return (then if then <= present else then - timedelta(days=1)).isoformat()
 
 
-def dependencies_of(texts: list[str] | None) -> dict[str, str]:
+def parse_dependencies(texts: list[str] | None) -> dict[str, str]:
     """Parse dependencies into {id or name: required outcome}; the default outcome is success."""
     parts = (text.partition(":") for text in texts or ())
     return {session: when or "success" for session, _colon, when in parts}
 
 
-def designated_of(agent: str, prefer_agent: str) -> str:
+def designated_agent_name(agent: str, prefer_agent: str) -> str:
     """Return the agent of `--agent` or `--prefer-agent`, or "". Raises InvalidInput for both."""
     if agent and prefer_agent:
         raise InvalidInput("Name one machine: with --agent or with --prefer-agent.")
     return agent or prefer_agent
 
 
-def placement_rule_of(*, spread: bool, pack: bool, strict: bool) -> str:
+def placement_rule_name(*, spread: bool, pack: bool, strict: bool) -> str:
     """Return the placement rule of these options; "" for none. Raises InvalidInput."""
     if spread and pack:
         raise InvalidInput("Say --spread or --pack, not both.")
@@ -321,7 +317,7 @@ def placement_rule_of(*, spread: bool, pack: bool, strict: bool) -> str:
     return f"{'strict_' if strict else ''}{'spread' if spread else 'pack'}"
 
 
-def project_of(client: Client, project: str) -> str:
+def choose_project(client: Client, project: str) -> str:
     """Return `project`, or the only project of the user if empty. Raises InvalidInput if unclear."""
     if project:
         return project
@@ -336,7 +332,7 @@ def project_of(client: Client, project: str) -> str:
     )
 
 
-def pair_of(text: str, option: str, example: str) -> tuple[str, str]:
+def parse_pair(text: str, option: str, example: str) -> tuple[str, str]:
     name, is_pair, value = text.partition("=")
     if not is_pair or not name:
         raise InvalidInput(f"{option} {text}: not understood.", hint=f"Write it like {option} {example}.")

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from berth.amounts import format_age, format_amount, format_bytes, format_limit
-from berth.cli.context import AsJson, client_of
+from berth.cli.context import AsJson, get_client
 from berth.cli.output import is_terminal, show_json, show_table
 from berth.machine_models import Agent
 from berth.models import Limit
@@ -27,7 +27,7 @@ def list_images(
     as_json: AsJson = False,
 ) -> None:
     """List the images, and whether policies allow you to use them."""
-    images = list(client_of(context).images(reference=reference, project=project))
+    images = list(get_client(context).images(reference=reference, project=project))
     if as_json:
         show_json(images)
         return
@@ -49,14 +49,14 @@ def _promised(agent: Agent, slot: str) -> str:
     """Format promised capacity, as “32 cores (2x over-commit)” if it exceeds the physical one."""
     has = agent.capacity.get(slot, 0)
     promised = agent.promised.get(slot, has)
-    told = format_amount(slot, promised)
-    return f"{told} ({promised / has:.3g}x over-commit)" if 0 < has < promised else told
+    text = format_amount(slot, promised)
+    return f"{text} ({promised / has:.3g}x over-commit)" if 0 < has < promised else text
 
 
 @agent_app.command("ls")
 def list_agents(context: typer.Context, as_json: AsJson = False) -> None:
     """List the agents that you may see, with their free and total resources."""
-    agents = list(client_of(context).agents())
+    agents = list(get_client(context).agents())
     if as_json:
         show_json(agents)
         return
@@ -96,7 +96,7 @@ def limits(
     """Show your limits and what is left of them: the tightest of domain, project, account and
     token.
     """
-    found = client_of(context).limits(project=project, user=user)
+    found = get_client(context).limits(project=project, user=user)
     if as_json:
         show_json(found)
         return
@@ -130,7 +130,7 @@ def events(context: typer.Context, as_json: AsJson = False) -> None:
     from berth.cli.output import say
     from berth.cli.safe_text import clean, clean_json
 
-    for event in client_of(context).events():
+    for event in get_client(context).events():
         if as_json or not is_terminal():
             say(clean_json(json.dumps(dict(event.raw), ensure_ascii=False)))
         else:

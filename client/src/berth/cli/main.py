@@ -42,7 +42,7 @@ from berth.cli import (
     user_sign_in,
     waiting,
 )
-from berth.cli.exits import FAILED, FAULT, INTERRUPTED, USAGE, exit_code_of
+from berth.cli.exits import FAILED, FAULT, INTERRUPTED, USAGE, exit_code_for
 from berth.cli.output import note, say, show_error
 from berth.cli.safe_text import first_line
 from berth.cli.streams import flush_streams, open_streams
@@ -177,7 +177,7 @@ def run(arguments: Sequence[str]) -> int:
         result: Any = _command()(args=list(arguments), prog_name=PROGRAM, standalone_mode=False)
     except BerthError as error:
         show_error(error)
-        return exit_code_of(error)
+        return exit_code_for(error)
     except typer.TyperException as error:
         note(f"berth: {error.format_message()}")
         note(f"hint: {_help_for(arguments)}")
@@ -207,9 +207,9 @@ def _show_fault(error: BaseException) -> int:
     return FAULT
 
 
-def _show_thread_fault(told: threading.ExceptHookArgs) -> None:
-    if told.exc_value is not None:
-        _show_fault(told.exc_value)
+def _show_thread_fault(fault: threading.ExceptHookArgs) -> None:
+    if fault.exc_value is not None:
+        _show_fault(fault.exc_value)
 
 
 @cache

@@ -65,12 +65,12 @@ def show_json(value: object) -> None:
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str = "") -> None:
     """Print a table on a terminal; to a pipe, a header line and rows, separated by tabs."""
-    told = [[clean("" if cell is None else cell) for cell in row] for row in rows]
+    cells = [[clean("" if cell is None else cell) for cell in row] for row in rows]
     if not is_terminal():
-        for line in (columns, *told):
+        for line in (columns, *cells):
             say("\t".join(line))
         return
-    if not told and empty:
+    if not cells and empty:
         note(empty)
         return
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
@@ -79,7 +79,7 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, empt
         table.add_column(
             name.upper(), overflow="ellipsis" if shortened else "fold", no_wrap=name not in LONG_COLUMNS
         )
-    for line in told:
+    for line in cells:
         table.add_row(*(Text(cell, style=STATUS_STYLES.get(cell, "")) for cell in line))
     console().print(table)
 

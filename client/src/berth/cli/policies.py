@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from berth.amounts import MILLI, format_limit, format_slots
-from berth.cli.context import AsJson, client_of
+from berth.cli.context import AsJson, get_client
 from berth.cli.output import note, show_facts, show_json, show_table
 from berth.errors import InvalidInput
 from berth.models import Policy, PolicyImpact
@@ -68,7 +68,7 @@ Limits = Annotated[
 @app.command("list")
 def list_policies(context: typer.Context, as_json: AsJson = False) -> None:
     """List the policies that you administer or that apply in your domain."""
-    found = list(client_of(context).policies.list())
+    found = list(get_client(context).policies.list())
     if as_json:
         show_json(found)
         return
@@ -82,7 +82,7 @@ def list_policies(context: typer.Context, as_json: AsJson = False) -> None:
 @app.command("show")
 def show(context: typer.Context, policy: PolicyName, as_json: AsJson = False) -> None:
     """Show the limits of a policy."""
-    _show(client_of(context).policies.find(policy), as_json=as_json)
+    _show(get_client(context).policies.find(policy), as_json=as_json)
 
 
 @app.command("create")
@@ -96,7 +96,7 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Create a policy. It has no effect until it is assigned."""
-    made = client_of(context).policies.create(name, domain=domain, limits=_changes(limits or [], None))
+    made = get_client(context).policies.create(name, domain=domain, limits=_changes(limits or [], None))
     _show(made, as_json=as_json)
 
 
@@ -115,7 +115,7 @@ def set_limits(
     """Change limits. Running sessions continue, even above a limit; users above it cannot start
     sessions until they use less. Idle timeout and low utilization also end running sessions.
     """
-    policies = client_of(context).policies
+    policies = get_client(context).policies
     found = policies.find(policy)
     changes = _changes(limits or [], found)
     impact = policies.foresee(found.id, changes)
@@ -139,7 +139,7 @@ def set_limits(
 @app.command("delete")
 def delete(context: typer.Context, policy: PolicyName) -> None:
     """Delete a policy that is not assigned."""
-    policies = client_of(context).policies
+    policies = get_client(context).policies
     policies.delete(policies.find(policy).id)
 
 
@@ -160,7 +160,7 @@ def assign(
     if len(given) != 1:
         raise InvalidInput("Say to whom.", hint="One of --user, --project, --domain, --token.")
     [(level, name)] = given
-    client_of(context).policies.assign("" if policy == NONE else policy, level=level, name=name)
+    get_client(context).policies.assign("" if policy == NONE else policy, level=level, name=name)
 
 
 def _changes(typed: list[str], policy: Policy | None) -> dict[str, Any]:

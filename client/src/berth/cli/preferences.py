@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from berth.cli.context import AsJson, client_of
+from berth.cli.context import AsJson, get_client
 from berth.cli.output import show_facts, show_json
 from berth.errors import InvalidInput
 from berth.personal import Preferences
@@ -18,7 +18,7 @@ KINDS = "finished failed ended ends_soon tokens budgets safety"
 @app.command("show")
 def show(context: typer.Context, as_json: AsJson = False) -> None:
     """Show your preferences."""
-    _show(client_of(context).preferences.get(), as_json=as_json)
+    _show(get_client(context).preferences.get(), as_json=as_json)
 
 
 @app.command("set")
@@ -46,7 +46,7 @@ def set_preferences(
     changes: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
     if not changes:
         raise InvalidInput("Nothing to change.", hint="--language, --mail or --mute")
-    _show(client_of(context).preferences.change(**changes), as_json=as_json)
+    _show(get_client(context).preferences.change(**changes), as_json=as_json)
 
 
 def _kinds(typed: str | None) -> list[str] | None:

@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from berth.amounts import format_bytes, format_slots
-from berth.cli.context import AsJson, client_of
-from berth.cli.launch_options import Resources, Shm, resources_of
+from berth.cli.context import AsJson, get_client
+from berth.cli.launch_options import Resources, Shm, parse_resources
 from berth.cli.output import say, show_json, show_table
 from berth.errors import InvalidInput
 from berth.presets import Preset
@@ -18,7 +18,7 @@ app = typer.Typer(no_args_is_help=True, help="Presets: named session sizes.")
 @app.command("list")
 def list_presets(context: typer.Context, as_json: AsJson = False) -> None:
     """List presets: your own, and those of your projects, your domain and everybody."""
-    found = list(client_of(context).presets.list())
+    found = list(get_client(context).presets.list())
     if as_json:
         show_json(found)
         return
@@ -43,9 +43,9 @@ def add(
     if bool(project) + bool(domain) + everybody > 1:
         raise InvalidInput("For whom?", hint="At most one of --project, --domain, --everybody.")
     sharing = "project" if project else "domain" if domain else "everybody" if everybody else "own"
-    made = client_of(context).presets.add(
+    made = get_client(context).presets.add(
         name,
-        {"cpu": cpu, "mem": mem, **resources_of(shm, resource)},
+        {"cpu": cpu, "mem": mem, **parse_resources(shm, resource)},
         sharing=sharing,
         place=project or domain,
     )
@@ -59,7 +59,7 @@ def remove(
     preset: Annotated[str, typer.Argument(metavar="PRESET", help="Name, or id.", show_default=False)],
 ) -> None:
     """Delete a preset; sessions started with it stay."""
-    client = client_of(context)
+    client = get_client(context)
     client.presets.remove(client.presets.find(preset).id)
 
 

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from berth.cli.context import Kernel, SessionName, client_of
+from berth.cli.context import Kernel, SessionName, get_client
 from berth.cli.exits import FAILED
-from berth.cli.launch_options import Environment, environment_of
+from berth.cli.launch_options import Environment, parse_environment
 from berth.cli.output import note
 from berth.cli.terminal import check_terminal, converse, window_size
 from berth.errors import InvalidInput
@@ -51,12 +51,12 @@ def exec_command(
         raise InvalidInput("Say what to run.", hint="berth exec SESSION -- ls -l")
     if terminal:
         check_terminal()
-    client = client_of(context)
+    client = get_client(context)
     found = client.sessions.find(session)
     process = found.open_process(
         *command,
         tty=terminal,
-        env=environment_of(env) | (_terminal_variables() if terminal else {}),
+        env=parse_environment(env) | (_terminal_variables() if terminal else {}),
         cwd=in_session(directory) if directory else "",
         size=window_size(),
         kernel=kernel,
@@ -69,7 +69,7 @@ def exec_command(
 def shell(context: typer.Context, session: SessionName, kernel: Kernel = "main1") -> None:
     """Open a shell in a running session. The shell ends with this command."""
     check_terminal()
-    found = client_of(context).sessions.find(session)
+    found = get_client(context).sessions.find(session)
     note(f"{found.name} ({found.id[:8]}); leave with Ctrl-D.")
     process = found.open_process(tty=True, env=_terminal_variables(), size=window_size(), kernel=kernel)
     with process:

@@ -4,12 +4,12 @@ from typing import Annotated
 
 import typer
 
-from berth.cli.context import client_of
+from berth.cli.context import get_client
 from berth.cli.input_files import STDIN, json_in, read_text
-from berth.cli.launch_options import pair_of
+from berth.cli.launch_options import parse_pair
 from berth.cli.output import is_terminal, show_json, write_bytes
 from berth.errors import InvalidInput
-from berth.transport import json_of
+from berth.transport import parse_json
 
 MOST_BYTES = 16 * 2**20
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
@@ -30,14 +30,14 @@ def api(
     method = method.upper()
     if method not in METHODS:
         raise InvalidInput(f"“{method[:20]}” is no method.", hint=f"Use one of {', '.join(METHODS)}.")
-    answer = client_of(context).call(
+    answer = get_client(context).call(
         method,
         _below_api(path),
-        params=dict(pair_of(text, "--param", "page=2") for text in parameter or ()),
+        params=dict(parse_pair(text, "--param", "page=2") for text in parameter or ()),
         json=_body(data) if data else None,
     )
     if "json" in answer.headers.get("Content-Type", "") and is_terminal():
-        show_json(json_of(answer))
+        show_json(parse_json(answer))
     elif answer.content:
         write_bytes(answer.content)
 

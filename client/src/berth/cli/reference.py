@@ -94,7 +94,7 @@ def _spelling(option: Command) -> str:
 
 
 def _help(parameter: Command) -> str:
-    told = [str(parameter.help or "")]
+    parts = [str(parameter.help or "")]
     default = parameter.default
     if (
         isinstance(default, str | int)
@@ -102,10 +102,10 @@ def _help(parameter: Command) -> str:
         and default != ""
         and str(default) != "."
     ):
-        told.append(f"Default: {default}.")
+        parts.append(f"Default: {default}.")
     if parameter.envvar:
-        told.append(f"Also `{parameter.envvar}`.")
-    return " ".join(told).replace("|", "\\|")
+        parts.append(f"Also `{parameter.envvar}`.")
+    return " ".join(parts).replace("|", "\\|")
 
 
 if __name__ == "__main__":

@@ -5,12 +5,12 @@ from typing import Annotated, Any
 
 import typer
 
-from berth.cli.context import AsJson, client_of
-from berth.cli.launch_options import environment_of, instant_of, project_of
+from berth.cli.context import AsJson, get_client
+from berth.cli.launch_options import choose_project, parse_environment, parse_instant
 from berth.cli.sessions import show_started
 from berth.cli.yaml_files import read_object
 from berth.errors import InvalidInput
-from berth.sessions import made_name
+from berth.sessions import generated_name
 
 
 def create(
@@ -30,9 +30,9 @@ def create(
     the file has no name, one is generated; if it has no project, your only project is used.
     """
     body = read_request(file)
-    client = client_of(context)
-    body["project"] = project_of(client, str(body.get("project") or ""))
-    body["name"] = body.get("name") or made_name(str(body.get("image", "")))
+    client = get_client(context)
+    body["project"] = choose_project(client, str(body.get("project") or ""))
+    body["name"] = body.get("name") or generated_name(str(body.get("image", "")))
     show_started(client.sessions.create(body), as_json=as_json)
 
 
@@ -42,8 +42,8 @@ def read_request(file: str) -> dict[str, Any]:
     variables = body.get("environment")
     if isinstance(variables, dict):
         missing = [str(name) for name, value in variables.items() if value is None]
-        body["environment"] = variables | environment_of(missing)
+        body["environment"] = variables | parse_environment(missing)
     if isinstance(start_at := body.get("start_at"), str):
         with suppress(InvalidInput):  # the portal reports the error
-            body["start_at"] = instant_of(start_at)
+            body["start_at"] = parse_instant(start_at)
     return body

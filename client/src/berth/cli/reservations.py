@@ -5,10 +5,10 @@ from typing import Annotated
 import typer
 
 from berth.amounts import format_instant
-from berth.cli.context import AsJson, client_of
-from berth.cli.launch_options import instant_of
+from berth.cli.context import AsJson, get_client
+from berth.cli.launch_options import parse_instant
 from berth.cli.output import say, show_json, show_table
-from berth.cli.resource_groups import GroupName, ToDomain, ToProject, ToUser, whom
+from berth.cli.resource_groups import GroupName, ToDomain, ToProject, ToUser, parse_grantee
 from berth.machine_models import GroupReservation
 
 Number = Annotated[int, typer.Argument(metavar="ID", help="Number.", show_default=False)]
@@ -18,7 +18,7 @@ def list_reservations(context: typer.Context, group: GroupName, as_json: AsJson 
     """List current and future reservations of a group. For reservations of others, you see only the
     agents and the time.
     """
-    groups = client_of(context).managed_groups
+    groups = get_client(context).managed_groups
     found = list(groups.reservations(groups.find(group).id))
     if as_json:
         show_json(found)
@@ -58,14 +58,14 @@ def reserve(
     as_json: AsJson = False,
 ) -> None:
     """Reserve agents of a group for a domain, project or user, or for maintenance."""
-    groups = client_of(context).managed_groups
-    grantee = whom(user, project, domain) if user or project or domain else None
+    groups = get_client(context).managed_groups
+    grantee = parse_grantee(user, project, domain) if user or project or domain else None
     made = groups.reserve(
         groups.find(group).id,
         name=name,
         agents=agents,
-        starts_at=instant_of(begin) or None,
-        ends_at=instant_of(to),
+        starts_at=parse_instant(begin) or None,
+        ends_at=parse_instant(to),
         grantee=grantee,
         reason=reason,
     )
@@ -89,22 +89,22 @@ def change(
     """Change the time, the agents or the name of a reservation."""
     columns = {
         "name": name or None,
-        "starts_at": instant_of(begin) or None,
-        "ends_at": instant_of(to) or None,
+        "starts_at": parse_instant(begin) or None,
+        "ends_at": parse_instant(to) or None,
         "agents": agents or None,
         "reason": reason,
     }
     given = {column: value for column, value in columns.items() if value is not None}
     if not given:
         raise typer.BadParameter("Say what to change: --name, --from, --to, --agent or --reason.")
-    groups = client_of(context).managed_groups
+    groups = get_client(context).managed_groups
     changed = groups.change_reservation(groups.find(group).id, reservation, **given)
     show_json(changed) if as_json else say(str(changed.id))
 
 
 def unreserve(context: typer.Context, group: GroupName, reservation: Number) -> None:
     """Cancel a reservation: its agents become available to everybody again."""
-    groups = client_of(context).managed_groups
+    groups = get_client(context).managed_groups
     groups.unreserve(groups.find(group).id, reservation)
 
 

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from berth.amounts import format_slots
-from berth.cli.context import AsJson, client_of, expand_options
-from berth.cli.group_ends import Ends, ends_of, ends_shown, seconds_of
-from berth.cli.group_limits import Limits, limits_of, limits_shown
+from berth.cli.context import AsJson, expand_options, get_client
+from berth.cli.group_ends import Ends, end_facts, parse_ends, parse_seconds
+from berth.cli.group_limits import Limits, limit_facts, read_limits
 from berth.cli.output import show_facts, show_json, show_table
 from berth.cli.policies import NONE
 from berth.errors import InvalidInput
@@ -39,9 +39,7 @@ class GroupSettings:
     is_public: Annotated[
         bool | None,
         typer.Option(
-            "--public/--granted",
-            help="Usable by everybody, or only with a grant.",
-            show_default=False,
+            "--public/--granted", help="Usable by everybody, or only with a grant.", show_default=False
         ),
     ] = None
     is_default: Annotated[
@@ -129,8 +127,10 @@ class GroupSettings:
             "preemption_grace_s": self.notice,
             "max_lifetime_s": self.lifetime,
         }
-        columns |= {name: None if text == NONE else seconds_of(text) for name, text in spans.items() if text}
-        columns |= ends_of(self.ends)
+        columns |= {
+            name: None if text == NONE else parse_seconds(text) for name, text in spans.items() if text
+        }
+        columns |= parse_ends(self.ends)
         if self.ends_up_to:
             columns["preemptible_priority"] = None if self.ends_up_to == NONE else _priority(self.ends_up_to)
         if self.is_default:
@@ -141,14 +141,14 @@ class GroupSettings:
             columns["max_session_slots"] = _amounts(self.largest)
         factors = {"cpu_overcommit": self.cpu_overcommit, "mem_overcommit": self.mem_overcommit}
         columns |= {name: factor.removesuffix("x") for name, factor in factors.items() if factor}
-        return columns | limits_of(self.limits)
+        return columns | read_limits(self.limits)
 
 
 @app.command("ls", hidden=True)
 @app.command("list")
 def list_groups(context: typer.Context, as_json: AsJson = False) -> None:
     """List the resource groups that you may use."""
-    groups = list(client_of(context).managed_groups.list())
+    groups = list(get_client(context).managed_groups.list())
     if as_json:
         show_json(groups)
         return
@@ -159,7 +159,7 @@ def list_groups(context: typer.Context, as_json: AsJson = False) -> None:
 @app.command("show")
 def show(context: typer.Context, group: GroupName, as_json: AsJson = False) -> None:
     """Show a resource group."""
-    _show(client_of(context).managed_groups.find(group), as_json=as_json)
+    _show(get_client(context).managed_groups.find(group), as_json=as_json)
 
 
 @app.command("create")
@@ -171,7 +171,7 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Create a resource group without agents."""
-    _show(client_of(context).managed_groups.create(name, settings.columns()), as_json=as_json)
+    _show(get_client(context).managed_groups.create(name, settings.columns()), as_json=as_json)
 
 
 @app.command("set")
@@ -186,21 +186,21 @@ def change(
 ) -> None:
     """Change a resource group. Running sessions continue, and pending ones that may start there."""
     columns = settings.columns() | ({"name": name} if name else {})
-    groups = client_of(context).managed_groups
+    groups = get_client(context).managed_groups
     _show(groups.change(groups.find(group).id, columns), as_json=as_json)
 
 
 @app.command("delete")
 def delete(context: typer.Context, group: GroupName) -> None:
     """Delete a resource group that has no agents and no pending or running sessions."""
-    groups = client_of(context).managed_groups
+    groups = get_client(context).managed_groups
     groups.delete(groups.find(group).id)
 
 
 @app.command("grants")
 def list_grants(context: typer.Context, group: GroupName, as_json: AsJson = False) -> None:
     """List the grants of a resource group that is not public."""
-    groups = client_of(context).managed_groups
+    groups = get_client(context).managed_groups
     found = list(groups.grants(groups.find(group).id))
     if as_json:
         show_json(found)
@@ -217,7 +217,7 @@ def grant(
     domain: ToDomain = "",
 ) -> None:
     """Grant a domain, project or user the use of a resource group."""
-    groups, (level, name) = client_of(context).managed_groups, whom(user, project, domain)
+    groups, (level, name) = get_client(context).managed_groups, parse_grantee(user, project, domain)
     groups.grant(groups.find(group).id, level=level, name=name)
 
 
@@ -232,7 +232,7 @@ def revoke(
     """Revoke a grant. Pending sessions that depend on it are put on hold and cancelled after a day;
     running ones continue.
     """
-    groups, (level, name) = client_of(context).managed_groups, whom(user, project, domain)
+    groups, (level, name) = get_client(context).managed_groups, parse_grantee(user, project, domain)
     groups.revoke(groups.find(group).id, level=level, name=name)
 
 
@@ -243,7 +243,7 @@ def add_agent(
     agent: Annotated[str, typer.Argument(metavar="AGENT", help="Name of the machine.", show_default=False)],
 ) -> None:
     """Move an agent into the group; its running sessions continue."""
-    groups = client_of(context).managed_groups
+    groups = get_client(context).managed_groups
     groups.add_agent(groups.find(group).id, agent)
 
 
@@ -270,7 +270,7 @@ def _amounts(text: str) -> dict[str, str]:
     return {name.strip(): amount.strip() for name, _equals, amount in pairs}
 
 
-def whom(user: str, project: str, domain: str) -> tuple[str, str]:
+def parse_grantee(user: str, project: str, domain: str) -> tuple[str, str]:
     wanted = {"user": user, "project": project, "domain": domain}
     given = [(level, name) for level, name in wanted.items() if name]
     if len(given) != 1:
@@ -317,7 +317,7 @@ def _show(group: ResourceGroup, *, as_json: bool) -> None:
             "patience": f"{group.patience_s} s",
             "fair-share half-life": f"{group.usage_half_life_s} s",
             **_preemption(group),
-            **ends_shown(group),
-            **limits_shown(group),
+            **end_facts(group),
+            **limit_facts(group),
         }
     )

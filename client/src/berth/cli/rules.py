@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from berth.cli.context import AsJson, client_of
+from berth.cli.context import AsJson, get_client
 from berth.cli.groups import ProjectName
 from berth.cli.output import say, show_json, show_table
 from berth.people import MemberRules
@@ -35,7 +35,7 @@ Group = Annotated[
 @rule_app.command("list")
 def list_rules(context: typer.Context, project: ProjectName, as_json: AsJson = False) -> None:
     """List the membership rules of a project. A user who matches one rule is a member."""
-    projects = client_of(context).managed_projects
+    projects = get_client(context).managed_projects
     _show(projects.rules(projects.find(project).id), as_json=as_json)
 
 
@@ -49,7 +49,7 @@ def preview_rules(
     as_json: AsJson = False,
 ) -> None:
     """Show which users would join and leave by these rules, without changing anything."""
-    projects = client_of(context).managed_projects
+    projects = get_client(context).managed_projects
     impact = projects.impact_of_rules(projects.find(project).id, _rules(everybody, mail, group))
     if as_json:
         show_json(impact)
@@ -69,7 +69,7 @@ def set_rules(
     as_json: AsJson = False,
 ) -> None:
     """Replace the membership rules of a project; without any rule, nobody is a member by rule."""
-    projects = client_of(context).managed_projects
+    projects = get_client(context).managed_projects
     _show(projects.set_rules(projects.find(project).id, _rules(everybody, mail, group)), as_json=as_json)
 
 

@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from berth.amounts import format_instant
-from berth.cli.context import AsJson, client_of
+from berth.cli.context import AsJson, get_client
 from berth.cli.output import say, show_json, show_table
-from berth.cli.resource_groups import GroupName, ToDomain, ToProject, ToUser, whom
+from berth.cli.resource_groups import GroupName, ToDomain, ToProject, ToUser, parse_grantee
 
 Limit = Annotated[int, typer.Option("--limit", help="Maximum number, newest first.", min=1)]
 US_PER_MS = 1000
@@ -16,7 +16,7 @@ US_PER_MS = 1000
 
 def list_ticks(context: typer.Context, group: GroupName, limit: Limit = 20, as_json: AsJson = False) -> None:
     """List recent ticks of a group's scheduler: sessions placed and waiting, duration."""
-    groups = client_of(context).managed_groups
+    groups = get_client(context).managed_groups
     found = list(islice(groups.ticks(groups.find(group).id), limit))
     if as_json:
         show_json(found)
@@ -36,7 +36,7 @@ def list_ticks(context: typer.Context, group: GroupName, limit: Limit = 20, as_j
 
 def show_waits(context: typer.Context, group: GroupName, as_json: AsJson = False) -> None:
     """Show the wait times of the sessions that started in a group in the last hour."""
-    groups = client_of(context).managed_groups
+    groups = get_client(context).managed_groups
     waits = groups.waits(groups.find(group).id)
     if as_json:
         show_json(waits)
@@ -54,7 +54,7 @@ def list_preemptions(
     context: typer.Context, group: GroupName, limit: Limit = 20, as_json: AsJson = False
 ) -> None:
     """List the preemptions in a resource group."""
-    groups = client_of(context).managed_groups
+    groups = get_client(context).managed_groups
     found = list(islice(groups.preemptions(groups.find(group).id), limit))
     if as_json:
         show_json(found)
@@ -70,7 +70,7 @@ def list_weights(
     as_json: AsJson = False,
 ) -> None:
     """List current and recent use and fair-share weights in a group; next in turn first."""
-    groups = client_of(context).managed_groups
+    groups = get_client(context).managed_groups
     found = list(groups.standings(groups.find(group).id, level))
     if as_json:
         show_json(found)
@@ -102,7 +102,7 @@ def set_weight(
     as_json: AsJson = False,
 ) -> None:
     """Set the fair-share weight of a domain, project or user in a group."""
-    groups, (level, name) = client_of(context).managed_groups, whom(user, project, domain)
+    groups, (level, name) = get_client(context).managed_groups, parse_grantee(user, project, domain)
     groups.set_weight(groups.find(group).id, weight, level=level, name=name)
     if as_json:
         show_json({"level": level, "name": name, "weight": weight})

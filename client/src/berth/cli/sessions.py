@@ -9,7 +9,7 @@ import typer
 
 from berth.amounts import format_age, format_amount, format_instant, format_left, format_slots
 from berth.cli import complete
-from berth.cli.context import AsJson, Kernel, SessionName, client_of, expand_options
+from berth.cli.context import AsJson, Kernel, SessionName, expand_options, get_client
 from berth.cli.launch_options import LaunchOptions
 from berth.cli.output import is_terminal, note, say, show_facts, show_json, show_table, write_log
 from berth.cli.safe_text import first_line
@@ -50,10 +50,10 @@ def start(
     as_json: AsJson = False,
 ) -> None:
     """Start an interactive session, and wait until it runs."""
-    session = client_of(context).sessions.start(**options.arguments(context))
+    session = get_client(context).sessions.start(**options.arguments(context))
     if not detach:
-        tell_progress(session)
-        session = session.wait_running(patience_s, tell_progress)
+        show_progress(session)
+        session = session.wait_running(patience_s, show_progress)
     show_started(session, as_json=as_json)
 
 
@@ -78,7 +78,7 @@ def ls(
 ) -> None:
     """List your visible sessions, newest first; by default only live ones."""
     wanted = [one.upper() for one in status or ()]
-    found = client_of(context).sessions.list(
+    found = get_client(context).sessions.list(
         live=not everything and not wanted, status=wanted, project=project, name=name
     )
     sessions = [session for _, session in zip(range(limit), found, strict=False)]
@@ -93,7 +93,7 @@ def ls(
 
 def show(context: typer.Context, session: AnySession, as_json: AsJson = False) -> None:
     """Show one session and its status history."""
-    found = client_of(context).sessions.find(session)
+    found = get_client(context).sessions.find(session)
     if as_json:
         show_json(found)
         return
@@ -119,7 +119,7 @@ def logs(
     ] = False,
 ) -> None:
     """Print the output of a session."""
-    found = client_of(context).sessions.find(session)
+    found = get_client(context).sessions.find(session)
     write_log(found.logs(follow=follow, kernel=kernel), is_raw=raw)
 
 
@@ -138,7 +138,7 @@ def open_app(
     as_json: AsJson = False,
 ) -> None:
     """Print the URL of an app of a session, and open it in a browser if there is one."""
-    found = client_of(context).sessions.find(session)
+    found = get_client(context).sessions.find(session)
     if not found.is_running:
         raise Refused(f"“{found.name}” is {found.status.lower()}; apps need a running session.")
     apps = [one for one in found.apps if not app or one.name == app]
@@ -167,7 +167,7 @@ def stop(
     as_json: AsJson = False,
 ) -> None:
     """Stop sessions. Folders stay; all other data of the sessions is lost."""
-    client = client_of(context)
+    client = get_client(context)
     stopped = [client.sessions.find(text).stop() for text in sessions]
     if wait:
         stopped = [session.wait_ended() for session in stopped]
@@ -180,14 +180,14 @@ def stop(
 
 def extend(context: typer.Context, session: SessionName, as_json: AsJson = False) -> None:
     """Extend a session, as often and as far as its resource group and your policies allow."""
-    extended = client_of(context).sessions.find(session).extend()
+    extended = get_client(context).sessions.find(session).extend()
     if as_json:
         show_json(extended)
     else:
         note(f"{extended.name} ({extended.id[:ID_LENGTH]}) ends {_ending_words(extended)}")
 
 
-def tell_progress(session: Session) -> None:
+def show_progress(session: Session) -> None:
     """Print the status of a session as one line on standard error."""
     place = f", place {session.queue_position} in the queue" if session.queue_position else ""
     why = f": {first_line(session.status_message)}" if session.status_message else ""

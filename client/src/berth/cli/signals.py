@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def heard(number: int, on_signal: Callable[[], None]) -> Iterator[None]:
+def handle_signal(number: int, on_signal: Callable[[], None]) -> Iterator[None]:
     """Call `on_signal` for each signal `number` within the context, in a separate thread.
 
     A signal that is ignored stays ignored, like Ctrl-C of background jobs. Main thread only.

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from berth.amounts import format_age, format_instant
-from berth.cli.context import AsJson, client_of
+from berth.cli.context import AsJson, get_client
 from berth.cli.input_files import home, read_text
 from berth.cli.output import note, say, show_json, show_table
 from berth.errors import InvalidInput
@@ -20,7 +20,7 @@ PRIVATE = ("PRIVATE KEY", "PuTTY-User-Key-File")
 @app.command("list")
 def list_keys(context: typer.Context, as_json: AsJson = False) -> None:
     """List your SSH public keys."""
-    found = list(client_of(context).ssh_keys.list())
+    found = list(get_client(context).ssh_keys.list())
     if as_json:
         show_json(found)
         return
@@ -55,7 +55,7 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Add a public key, and print its fingerprint."""
-    added = client_of(context).ssh_keys.create(public_key=_read(file or _usual_file()), name=name)
+    added = get_client(context).ssh_keys.create(public_key=_read(file or _usual_file()), name=name)
     if as_json:
         show_json(added)
         return
@@ -70,7 +70,7 @@ def remove(
     key: Annotated[str, typer.Argument(metavar="KEY", help="Name or number.", show_default=False)],
 ) -> None:
     """Remove a key; it cannot be used to sign in any more."""
-    keys = client_of(context).ssh_keys
+    keys = get_client(context).ssh_keys
     keys.delete(keys.find(key).id)
 
 

@@ -5,10 +5,10 @@ from typing import Annotated
 import typer
 
 from berth.amounts import format_age
-from berth.cli.context import AsJson, client_of
+from berth.cli.context import AsJson, get_client
 from berth.cli.output import note, say, show_facts, show_json, show_table
 from berth.cli.request_file import read_request
-from berth.cli.sessions import show_started, tell_progress
+from berth.cli.sessions import show_progress, show_started
 from berth.templates import Template
 
 app = typer.Typer(no_args_is_help=True, help="Session templates: saved session requests.")
@@ -19,7 +19,7 @@ TemplateName = Annotated[str, typer.Argument(metavar="TEMPLATE", help="Name, or 
 @app.command("list")
 def list_templates(context: typer.Context, as_json: AsJson = False) -> None:
     """List templates: your own, and those of your projects, your domain and everybody."""
-    found = list(client_of(context).templates.list())
+    found = list(get_client(context).templates.list())
     if as_json:
         show_json(found)
         return
@@ -40,7 +40,7 @@ def list_templates(context: typer.Context, as_json: AsJson = False) -> None:
 @app.command("show")
 def show(context: typer.Context, template: TemplateName, as_json: AsJson = False) -> None:
     """Show a template."""
-    found = client_of(context).templates.find(template)
+    found = get_client(context).templates.find(template)
     if as_json:
         show_json(found)
         return
@@ -68,7 +68,7 @@ def save(
     as_json: AsJson = False,
 ) -> None:
     """Save a request from a file as a template, without variables that seem to be secrets."""
-    saved = client_of(context).templates.save(
+    saved = get_client(context).templates.save(
         name, read_request(file), description=description, sharing=sharing, place=place
     )
     if as_json:
@@ -91,18 +91,18 @@ def start(
     as_json: AsJson = False,
 ) -> None:
     """Start a session from a template, and wait until it runs."""
-    client = client_of(context)
+    client = get_client(context)
     session = client.templates.start(client.templates.find(template).id, name=name, project=project)
     if not detach:
-        tell_progress(session)
-        session = session.wait_running(on_change=tell_progress)
+        show_progress(session)
+        session = session.wait_running(on_change=show_progress)
     show_started(session, as_json=as_json)
 
 
 @app.command("delete")
 def delete(context: typer.Context, template: TemplateName) -> None:
     """Delete a template; sessions started from it stay."""
-    client = client_of(context)
+    client = get_client(context)
     client.templates.delete(client.templates.find(template).id)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from berth.cli.exits import INTERRUPTED as LEFT
-from berth.cli.signals import heard
+from berth.cli.signals import handle_signal
 from berth.errors import InvalidInput
 from berth.process import STDERR, Process
 
@@ -121,7 +121,7 @@ def _signals(waking: int, has_terminal: bool) -> Iterator[None]:
         os.write(waking, INTERRUPTED)
 
     number, act = (signal.SIGWINCH, resized) if has_terminal else (signal.SIGINT, interrupted)
-    with heard(number, act):
+    with handle_signal(number, act):
         yield
 
 

@@ -7,8 +7,8 @@ import typer
 
 from berth.amounts import format_age, format_instant
 from berth.cli import complete
-from berth.cli.confirming import Confirm, demand_typed
-from berth.cli.context import AsJson, client_of
+from berth.cli.confirming import Confirm, require_typed_name
+from berth.cli.context import AsJson, get_client
 from berth.cli.output import note, say, show_json, show_table
 from berth.errors import InvalidInput
 from berth.models import KeyPair
@@ -38,7 +38,7 @@ Scope = Annotated[
 @app.command("list")
 def list_tokens(context: typer.Context, as_json: AsJson = False) -> None:
     """List your tokens. Their text is stored nowhere and cannot be shown."""
-    found = list(client_of(context).tokens.list())
+    found = list(get_client(context).tokens.list())
     if as_json:
         show_json(found)
         return
@@ -75,8 +75,8 @@ def create(
     if scope:
         wanted["scopes"] = scope
     if expires:
-        wanted["expires_at"] = _end_of(expires)
-    _show_once(client_of(context).tokens.create(**wanted), as_json=as_json)
+        wanted["expires_at"] = _expiry(expires)
+    _show_once(get_client(context).tokens.create(**wanted), as_json=as_json)
 
 
 @app.command("edit")
@@ -117,21 +117,21 @@ def rotate(
     as_json: AsJson = False,
 ) -> None:
     """Replace the text of a token and print it, only this once. Name, scopes and expiry stay."""
-    tokens = client_of(context).tokens
+    tokens = get_client(context).tokens
     _show_once(tokens.rotate(tokens.find(token).id, grace_hours=grace), as_json=as_json)
 
 
 @app.command("delete")
 def delete(context: typer.Context, token: TokenName, confirm: Confirm = "") -> None:
     """Delete a token; programs that use it are refused at once."""
-    tokens = client_of(context).tokens
+    tokens = get_client(context).tokens
     found = tokens.find(token)
-    demand_typed(found.name, confirm)
+    require_typed_name(found.name, confirm)
     tokens.delete(found.id)
 
 
 def _change(context: typer.Context, token: str, *, as_json: bool, **changes: Any) -> None:
-    tokens = client_of(context).tokens
+    tokens = get_client(context).tokens
     changed = tokens.change(tokens.find(token).id, **changes)
     if as_json:
         show_json(changed)
@@ -145,7 +145,7 @@ def _show_once(made: KeyPair, *, as_json: bool) -> None:
     note("Copy it now: it is shown this once.")
 
 
-def _end_of(text: str) -> str | None:
+def _expiry(text: str) -> str | None:
     """Convert `--expires` to the API's field. Raises InvalidInput."""
     if text == NEVER:
         return None

@@ -9,7 +9,7 @@ from typing import Annotated, TextIO
 
 import typer
 
-from berth.cli.context import AsJson, client_of
+from berth.cli.context import AsJson, get_client
 from berth.cli.exits import FAILED
 from berth.cli.input_files import read_bytes
 from berth.cli.output import note, show_json, show_table
@@ -62,7 +62,7 @@ def import_users(
     """
     if links and dry_run:
         raise InvalidInput("A dry run adds nobody, so there are no links.", hint="Leave --links out.")
-    imports = client_of(context).user_imports
+    imports = get_client(context).user_imports
     if links:
         _open_private(links).close()  # fails before links are created that could not be written
     found = imports.check(
@@ -90,7 +90,7 @@ def show_import(
     as_json: AsJson = False,
 ) -> None:
     """Show the progress of a user import, and refused rows. The exit code is 1 if there are any."""
-    imports = client_of(context).user_imports
+    imports = get_client(context).user_imports
     found = imports.get(number)
     if links:
         _open_private(links).close()
@@ -112,19 +112,19 @@ class _Progress:
     """Print the progress on standard error when it has changed."""
 
     def __init__(self) -> None:
-        self._said = 0
+        self._shown = 0
 
     def __call__(self, found: UserImport) -> None:
-        if found.done != self._said:
+        if found.done != self._shown:
             note(f"{found.done} of {found.to_do} rows")
-            self._said = found.done
+            self._shown = found.done
 
 
 def _show(found: UserImport, rows: Sequence[UserImportRow], *, is_dry_run: bool) -> None:
-    told = [row for row in rows if row.outcome != "unchanged"]
+    shown = [row for row in rows if row.outcome != "unchanged"]
     table = [
         (row.number, row.values.get("email", ""), row.outcome, ", ".join(row.changes), _faults(row))
-        for row in told
+        for row in shown
     ]
     show_table(("row", "e-mail", "outcome", "changes", "why not"), table)
     counts = ", ".join(f"{found.counts[name]} {name}" for name in OUTCOMES if found.counts.get(name))

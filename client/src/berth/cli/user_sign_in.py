@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
-from berth.cli.confirming import Confirm, demand_typed
-from berth.cli.context import AsJson, client_of
+from berth.cli.confirming import Confirm, require_typed_name
+from berth.cli.context import AsJson, get_client
 from berth.cli.output import note, show_facts, show_json
 from berth.cli.users import UserName, app
 from berth.people import SignIn
@@ -35,7 +35,7 @@ def sign_in(
     as_json: AsJson = False,
 ) -> None:
     """Show or change the sign-in settings of a user."""
-    users = client_of(context).users
+    users = get_client(context).users
     found = users.find(user)
     changes: dict[str, Any] = {} if must_change is None else {"must_change_password": must_change}
     if network or everywhere:
@@ -49,23 +49,23 @@ def reset_second_factor(context: typer.Context, user: UserName, confirm: Confirm
     """Remove all second factors (app, passkeys, recovery codes) of a user who has lost them; the
     password alone then suffices.
     """
-    users = client_of(context).users
+    users = get_client(context).users
     found = users.find(user)
-    demand_typed(found.email, confirm)
+    require_typed_name(found.email, confirm)
     users.reset_second_factor(found.id)
 
 
 @app.command("sign-out")
 def sign_out(context: typer.Context, user: UserName) -> None:
     """Sign a user out of every browser. Tokens stay valid."""
-    users = client_of(context).users
+    users = get_client(context).users
     note(f"Signed out: {users.end_logins(users.find(user).id)}.")
 
 
 @app.command("mail-password")
 def mail_password(context: typer.Context, user: UserName) -> None:
     """Mail a user a link to choose a new password."""
-    users = client_of(context).users
+    users = get_client(context).users
     users.mail_password_link(users.find(user).id)
 
 

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 import typer
 
 from berth.amounts import format_age
-from berth.cli.confirming import Confirm, demand_typed
-from berth.cli.context import AsJson, client_of
+from berth.cli.confirming import Confirm, require_typed_name
+from berth.cli.context import AsJson, get_client
 from berth.cli.output import note, say, show_facts, show_json, show_table
 from berth.cli.user_import import import_users, show_import
 from berth.errors import InvalidInput
@@ -34,8 +34,8 @@ def list_users(
     as_json: AsJson = False,
 ) -> None:
     """List the users that you may see."""
-    asked = {"q": search, "role": role, "domain": domain, "project": project, "state": state}
-    found = list(client_of(context).users.list(**{name: value or None for name, value in asked.items()}))
+    filters = {"q": search, "role": role, "domain": domain, "project": project, "state": state}
+    found = list(get_client(context).users.list(**{name: value or None for name, value in filters.items()}))
     if as_json:
         show_json(found)
         return
@@ -57,7 +57,7 @@ def list_users(
 @app.command("show")
 def show(context: typer.Context, user: UserName, as_json: AsJson = False) -> None:
     """Show a user."""
-    _show(client_of(context).users.find(user), as_json=as_json)
+    _show(get_client(context).users.find(user), as_json=as_json)
 
 
 @app.command("create")
@@ -75,7 +75,7 @@ def create(
     """Create a user and print a link for the first sign-in; it works once, within a day."""
     given = {"name": name, "role": role, "domain": domain}
     wanted: dict[str, Any] = {field: value for field, value in given.items() if value}
-    made = client_of(context).users.create(email=email, projects=project or [], **wanted)
+    made = get_client(context).users.create(email=email, projects=project or [], **wanted)
     if as_json:
         show_json(made)
         return
@@ -99,7 +99,7 @@ def edit(
     changes = {field: value for field, value in given.items() if value is not None}
     if not changes:
         raise InvalidInput("Nothing to change was given.", hint="--email, --name, --role or --domain")
-    users = client_of(context).users
+    users = get_client(context).users
     changed = users.change(users.find(user).id, **changes)
     if as_json:
         show_json(changed)
@@ -117,23 +117,23 @@ def close(
     """Close an account: logins, tokens and memberships end at once, sessions are stopped. `berth
     user open` reopens it.
     """
-    users = client_of(context).users
+    users = get_client(context).users
     found = users.find(user)
-    demand_typed(found.email, confirm)
+    require_typed_name(found.email, confirm)
     _show_closing(users.close(found.id, folders=folders, heir=heir), as_json=as_json)
 
 
 @app.command("closing")
 def closing(context: typer.Context, user: UserName, as_json: AsJson = False) -> None:
     """Show what closing an account affects, and how far it is."""
-    users = client_of(context).users
+    users = get_client(context).users
     _show_closing(users.closing(users.find(user).id), as_json=as_json)
 
 
 @app.command("open")
 def reopen(context: typer.Context, user: UserName, as_json: AsJson = False) -> None:
     """Reopen a closed account. Tokens and memberships are not restored."""
-    users = client_of(context).users
+    users = get_client(context).users
     opened = users.reopen(users.find(user).id)
     if as_json:
         show_json(opened)
@@ -142,16 +142,16 @@ def reopen(context: typer.Context, user: UserName, as_json: AsJson = False) -> N
 @app.command("purge")
 def purge(context: typer.Context, user: UserName, confirm: Confirm = "") -> None:
     """Delete a closed account that has no folders any more."""
-    users = client_of(context).users
+    users = get_client(context).users
     found = users.find(user)
-    demand_typed(found.email, confirm)
+    require_typed_name(found.email, confirm)
     users.delete(found.id)
 
 
 @app.command("tokens")
 def list_tokens(context: typer.Context, user: UserName, as_json: AsJson = False) -> None:
     """List the API tokens of a user whose account you may change."""
-    users = client_of(context).users
+    users = get_client(context).users
     found = list(users.tokens(users.find(user).id))
     if as_json:
         show_json(found)
@@ -170,7 +170,7 @@ def revoke_token(
     token: Annotated[int, typer.Argument(help="Number of the token.", show_default=False)],
 ) -> None:
     """Revoke a token of a user whose account you may change; programs are refused at once."""
-    users = client_of(context).users
+    users = get_client(context).users
     users.revoke_token(users.find(user).id, token)
 
 

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from berth.amounts import format_age, format_instant, format_slots
-from berth.cli.context import AsJson, SessionName, client_of
-from berth.cli.launch_options import past_instant_of
+from berth.cli.context import AsJson, SessionName, get_client
+from berth.cli.launch_options import parse_past_instant
 from berth.cli.output import note, say, show_facts, show_json, show_table
 from berth.cli.safe_text import first_line
 from berth.cli.sessions import ID_LENGTH, AnySession
@@ -23,7 +23,7 @@ def priority(
     as_json: AsJson = False,
 ) -> None:
     """Change the queue priority of a pending session. Write -- before a number below 0."""
-    changed = client_of(context).sessions.find(session).change_priority(number)
+    changed = get_client(context).sessions.find(session).change_priority(number)
     if as_json:
         show_json(changed)
     else:
@@ -44,8 +44,8 @@ def why(
     as_json: AsJson = False,
 ) -> None:
     """Show why and since when a session has been pending, or why it was at some time."""
-    client = client_of(context)
-    found = client.sessions.why(client.sessions.find(session).id, at=past_instant_of(at))
+    client = get_client(context)
+    found = client.sessions.why(client.sessions.find(session).id, at=parse_past_instant(at))
     if as_json:
         show_json(found)
     elif not at:
@@ -83,7 +83,7 @@ def queue(
     """List the pending sessions of a resource group in order. For sessions of others, you see only
     the size and the wait time.
     """
-    places = list(islice(client_of(context).queue(group), most))
+    places = list(islice(get_client(context).queue(group), most))
     if as_json:
         show_json(places)
         return

@@ -42,7 +42,7 @@ def group() -> ResourceGroup:
 def make_group(name: str = simulated_cluster.GROUP) -> ResourceGroup:
     """With a machine, and two sessions of people who do not exist, one of which is launched."""
     group = simulated_cluster.make_cluster(count=1, shape=MachineShape(), group_name=name)
-    requests = simulated_cluster.workload(simulated_cluster.people_of(group), seed=1)
+    requests = simulated_cluster.workload(simulated_cluster.simulated_people(group), seed=1)
     for actor, request in islice(requests, 2):
         enqueue_session(actor=actor, request=request)
     launcher.launch_session(run_tick(group.pk)[0])
@@ -104,7 +104,7 @@ def test_people_are_made_anew_in_domains_that_were_kept(group: ResourceGroup) ->
     factories.make_user(member_of=Project.objects.get(name="simulated-3"))
     simulated_cluster.clear()
 
-    members = simulated_cluster.people_of(make_group()).members
+    members = simulated_cluster.simulated_people(make_group()).members
 
     assert len(members) == simulated_cluster.PEOPLE
     assert Domain.objects.filter(title=simulated_cluster.TITLE).count() == simulated_cluster.DOMAINS

@@ -51,12 +51,12 @@ def cluster() -> Iterator[ResourceGroup]:
 
 
 def submit(group: ResourceGroup, count: int) -> list[ComputeSession]:
-    requests = simulated_cluster.workload(simulated_cluster.people_of(group), seed=1)
+    requests = simulated_cluster.workload(simulated_cluster.simulated_people(group), seed=1)
     return [enqueue_session(actor=actor, request=request) for actor, request in islice(requests, count)]
 
 
 def submit_array(group: ResourceGroup, spec: str) -> None:
-    actor, request = next(simulated_cluster.workload(simulated_cluster.people_of(group), seed=2))
+    actor, request = next(simulated_cluster.workload(simulated_cluster.simulated_people(group), seed=2))
     enqueue_session(actor=actor, request=replace(request, array=check_array(spec)))
 
 
@@ -122,7 +122,7 @@ def test_much_work_is_asked_for_in_arrays_and_little_one_by_one() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_simulated_load_submits_as_many_as_it_says(cluster: ResourceGroup) -> None:
-    people = simulated_cluster.people_of(cluster)
+    people = simulated_cluster.simulated_people(cluster)
     tally = next(simulated_cluster.submit(people, per_s=45, seconds=0, most_waiting=100, has_gpus=False))
 
     assert (tally.submitted, tally.refused) == (45, 0)
@@ -187,7 +187,7 @@ def test_sessions_that_others_wait_for_are_cleared_too() -> None:
     group = simulated_cluster.make_cluster(count=1, shape=MachineShape())
     before = submit(group, 1)[0]
     actor = simulated_cluster.actor_of(before.owner)
-    request = next(simulated_cluster.workload(simulated_cluster.people_of(group), seed=2))[1]
+    request = next(simulated_cluster.workload(simulated_cluster.simulated_people(group), seed=2))[1]
     request = replace(request, project=before.project.name, dependencies=(DependencyRequest(str(before.pk)),))
     enqueue_session(actor=actor, request=request)
     mine = place.enqueue()

@@ -20,7 +20,7 @@ from portal.models import Notification, NotificationChoice, ToldNotice
 from portal.notifications import budget as notifications_budget
 from portal.notifications import service
 from portal.notifications.catalogue import Code, Kind
-from portal.notifications.selectors import text_of
+from portal.notifications.selectors import notification_text
 from portal.tasks import notify_of_budgets
 from tests.factories import api_client, make_user
 from tests.factories_sessions import Place, make_place
@@ -118,9 +118,9 @@ def test_money_has_the_currency_of_the_installation_wherever_it_is_told(place: P
     spend(place, 9)
     assert told() == [(place.owner, "money_nearly_spent")]
     notice = Notification.objects.get()
-    assert "€125.50 of €1,255.00 left until" in text_of(notice)
+    assert "€125.50 of €1,255.00 left until" in notification_text(notice)
     with override("ko"):
-        assert "€1,255.00" in text_of(notice)
+        assert "€1,255.00" in notification_text(notice)
 
     [state] = read_budget_states([hard])
     assert "€125.50 of €1,255.00 left" in budget_warning(state)
@@ -136,4 +136,4 @@ def test_money_has_the_currency_of_the_installation_wherever_it_is_told(place: P
     assert "€125.50" in browser_of(overseer).get(reverse("prices")).content.decode()
     assert api_client(overseer).get("/api/v1/prices/").json()["results"][0]["currency"] == "EUR"
     settings.BERTH_CURRENCY = ""
-    assert "125.50 of 1255.00 left until" in text_of(notice)
+    assert "125.50 of 1255.00 left until" in notification_text(notice)

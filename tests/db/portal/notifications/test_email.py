@@ -55,7 +55,7 @@ def tell(user: User, code: Code = Code.COMMAND_FAILED, happening: str = "one", n
     notify(person_id=user.pk, code=code, happening=happening, arguments=arguments)
 
 
-def text_of(mail: EmailMessage) -> str:
+def mail_text(mail: EmailMessage) -> str:
     return str(mail.get_content())
 
 
@@ -73,7 +73,7 @@ def test_what_is_told_is_mailed_once_with_a_link_and_the_way_to_end_it(
     [mail] = server.mails
     assert (mail["To"], mail["Subject"]) == (member.email, "“train” failed with exit code 7.")
     assert mail["Auto-Submitted"] == "auto-generated"
-    text = text_of(mail)
+    text = mail_text(mail)
     assert f"{settings.BERTH_URL}/notifications/" in text
     assert f"{settings.BERTH_URL}/profile/preferences/" in text
     assert not NotificationMail.objects.exists()

@@ -14,7 +14,7 @@ from common.errors import NotFound
 from portal.models import Notification, NotificationMail, ToldNotice
 from portal.notifications import service
 from portal.notifications.catalogue import Code, Kind
-from portal.notifications.selectors import text_of
+from portal.notifications.selectors import notification_text
 from portal.notifications.session_end import notify_of_ends
 from portal.tasks import notify_people
 from scheduler.tick import run_tick
@@ -226,7 +226,7 @@ def test_an_array_is_told_of_once_all_of_it_has_ended(
     notify_of_ends([first.pk, second.pk, third.pk])
 
     [told] = Notification.objects.all()
-    assert text_of(told) == "“sweep” has ended: 1 of its 3 sessions did not finish."
+    assert notification_text(told) == "“sweep” has ended: 1 of its 3 sessions did not finish."
     assert (told.code, told.session_id) == (Code.ARRAY_FAILED, first.pk)
 
 
@@ -235,7 +235,7 @@ def test_an_array_that_finished_is_good_news(
 ) -> None:
     for element in array(place, "1-2"):
         end(element, Reason.COMMAND_FINISHED, django_capture_on_commit_callbacks)
-    assert text_of(Notification.objects.get()) == "All 2 sessions of “sweep” have finished."
+    assert notification_text(Notification.objects.get()) == "All 2 sessions of “sweep” have finished."
 
 
 def test_an_array_that_its_owner_ended_is_no_news(

@@ -6,8 +6,7 @@ import socket
 
 import pytest
 
-from portal.ops.services.startup_page import startup_page
-from portal.ops.services.startup_page_messages import WORDS, language_for
+from portal.ops.services.startup_page import WORDS, language_for, startup_page
 from portal.ops.setup.env_file import free_port
 
 HOST = "127.0.0.1"
