@@ -84,13 +84,13 @@ class ArrayView(APIView):
     @extend_schema(operation_id="read_array", responses={200: ArrayOut, **REFUSALS})
     def get(self, request: Request, array_id: UUID) -> Response:
         """Show one array with the number of elements in each status."""
-        return Response(_shown(access_array(actor_of(request), array_id, Action.VIEW)))
+        return Response(_array_json(access_array(actor_of(request), array_id, Action.VIEW)))
 
     @extend_schema(operation_id="stop_array", responses={202: ArrayOut, **REFUSALS})
     def delete(self, request: Request, array_id: UUID) -> Response:
         """Stop all elements of an array that have not ended. Idempotent."""
-        return Response(_shown(terminate_array(actor=actor_of(request), array_id=array_id)), status=202)
+        return Response(_array_json(terminate_array(actor=actor_of(request), array_id=array_id)), status=202)
 
 
-def _shown(array: SessionArray) -> dict[str, object]:
+def _array_json(array: SessionArray) -> dict[str, object]:
     return dict(ArrayOut(array, context={"progress": progress_by_array([array])}).data)

@@ -81,9 +81,9 @@ class SessionDirectoryView(APIView):
     )
     def get(self, request: Request, session_id: UUID) -> Response:
         """List a directory of a running session by name; at most 2,000 entries."""
-        opened = _opened(request, session_id)
+        opened = _open_files(request, session_id)
         path, entries, is_complete = async_to_sync(files.list_directory)(opened, _path(request))
-        shown = [_shown(entry) for entry in entries]
+        shown = [_entry_json(entry) for entry in entries]
         return Response(
             SessionDirectoryOut({"path": path, "entries": shown, "is_complete": is_complete}).data
         )
@@ -100,8 +100,8 @@ class SessionPathView(APIView):
     )
     def get(self, request: Request, session_id: UUID) -> Response:
         """Show the entry at a path of a running session. A symbolic link is shown as a link."""
-        path, entry = async_to_sync(files.stat_path)(_opened(request, session_id), _path(request))
-        return Response(SessionPathOut({"path": path, **_shown(entry)}).data)
+        path, entry = async_to_sync(files.stat_path)(_open_files(request, session_id), _path(request))
+        return Response(SessionPathOut({"path": path, **_entry_json(entry)}).data)
 
 
 class SessionFileView(APIView):
@@ -117,7 +117,7 @@ class SessionFileView(APIView):
     )
     def get(self, request: Request, session_id: UUID) -> StreamingHttpResponse:
         """Download a file of a running session; symbolic links are followed."""
-        opened = _opened(request, session_id, action="sessions.read_file")
+        opened = _open_files(request, session_id, action="sessions.read_file")
         found = async_to_sync(files.find_entry)(opened, _path(request), EntryType.FILE)
         response = _attachment(files.stream_file(found), BYTES, found.place.entry.name)
         response["Content-Length"] = str(found.place.entry.size_bytes)
@@ -131,11 +131,11 @@ class SessionFileView(APIView):
     )
     def put(self, request: Request, session_id: UUID) -> Response:
         """Create or replace a file with the raw body, atomically; missing directories are created."""
-        opened = _opened(request, session_id, action="sessions.write_file")
+        opened = _open_files(request, session_id, action="sessions.write_file")
         path, entry = async_to_sync(files.write_file)(
             opened, _path(request), _chunks(request._request), request.query_params.get("mode", "")
         )
-        return Response(SessionPathOut({"path": path, **_shown(entry)}).data)
+        return Response(SessionPathOut({"path": path, **_entry_json(entry)}).data)
 
 
 class SessionArchiveView(APIView):
@@ -151,7 +151,7 @@ class SessionArchiveView(APIView):
     )
     def get(self, request: Request, session_id: UUID) -> StreamingHttpResponse:
         """Download a directory of a running session as a tar; names are relative to it."""
-        opened = _opened(request, session_id, action="sessions.read_archive")
+        opened = _open_files(request, session_id, action="sessions.read_archive")
         found = async_to_sync(files.find_entry)(opened, _path(request), EntryType.DIRECTORY)
         name = f"{found.place.entry.name or 'root'}.tar"
         return _attachment(files.stream_directory(found), TAR, name)
@@ -164,13 +164,13 @@ class SessionArchiveView(APIView):
     )
     def put(self, request: Request, session_id: UUID) -> Response:
         """Unpack a tar into a directory of a running session, over existing files; atomically."""
-        opened = _opened(request, session_id, action="sessions.write_archive")
+        opened = _open_files(request, session_id, action="sessions.write_archive")
         path, counted = async_to_sync(files.write_archive)(opened, _path(request), _chunks(request._request))
         told = {"path": path, "entries": counted.entries, "size_bytes": counted.size_bytes}
         return Response(SessionArchiveOut(told).data)
 
 
-def _opened(request: Request, session_id: UUID, *, action: str = "") -> OpenFiles:
+def _open_files(request: Request, session_id: UUID, *, action: str = "") -> OpenFiles:
     """Check access, then close the database connection, because the engine may be slow."""
     kernel = request.query_params.get("kernel", "main1")
     opened = files.open_files(
@@ -197,7 +197,7 @@ async def _chunks(body: HttpRequest) -> AsyncIterator[bytes]:
         yield chunk
 
 
-def _shown(entry: Entry) -> dict[str, object]:
+def _entry_json(entry: Entry) -> dict[str, object]:
     return {
         "name": entry.name,
         "type": entry.type.value,

@@ -8,7 +8,6 @@ from typing import Any
 from common.i18n import gettext as _
 from common.values.text import check_text
 from sessions_app.core.request import parse_request
-from sessions_app.core.request_export import as_body
 
 MAX_NAME_LENGTH, MAX_DESCRIPTION_LENGTH = 64, 300
 MAX_PER_SCOPE = 200
@@ -44,7 +43,7 @@ def template_body(raw: object) -> tuple[dict[str, Any], list[str]]:
             asked.pop(name, None)
         asked |= {"name": "template", "project": asked.get("project") or "any"}
     request = parse_request(asked)
-    body = as_body(request, "")
+    body = request.to_json()
     body.pop("name")
     if isinstance(raw, Mapping) and not raw.get("project"):
         body.pop("project")

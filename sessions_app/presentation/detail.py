@@ -39,12 +39,12 @@ WINDOWS = {
     Window.ALL: gettext_noop("All"),
 }
 
-NEWS_WORDS = {
+EVENT_LABELS = {
     CallbackEvent.STARTED: gettext_noop("It runs"),
     CallbackEvent.RETRIED: gettext_noop("It is tried again"),
     CallbackEvent.ENDED: gettext_noop("It has ended"),
 }
-FAULT_WORDS = {
+FAULT_MESSAGES = {
     Fault.NONE: gettext_noop("Not tried yet."),
     Fault.NAME: gettext_noop("There is no machine of that name."),
     Fault.FORBIDDEN: gettext_noop("Its machine is not in the open internet, and is not called."),
@@ -54,7 +54,7 @@ FAULT_WORDS = {
     Fault.PROTOCOL: gettext_noop("Its answer was no HTTP."),
     Fault.CLOSED: gettext_noop("Its owner's account is closed."),
 }
-ENDED_BY_ITSELF = frozenset(
+EXPECTED_ENDS = frozenset(
     {
         Reason.USER_REQUESTED,
         Reason.ADMIN_REQUESTED,
@@ -65,8 +65,8 @@ ENDED_BY_ITSELF = frozenset(
         Reason.PREEMPTED,
     }
 )
-LOG_SAYS_WHY = frozenset({Reason.COMMAND_FAILED, Reason.CONTAINER_EXITED})
-OTHER_IMAGE_HELPS = frozenset({Reason.IMAGE_MISSING, Reason.IMAGE_PULL_FAILED})
+EXPLAINED_BY_LOG = frozenset({Reason.COMMAND_FAILED, Reason.CONTAINER_EXITED})
+FIXED_BY_OTHER_IMAGE = frozenset({Reason.IMAGE_MISSING, Reason.IMAGE_PULL_FAILED})
 
 
 def chosen_tab(asked: str) -> str:
@@ -89,17 +89,21 @@ def callback(actor: Actor, session: ComputeSession) -> dict[str, Any] | None:
     if not hasattr(session, "callback"):
         return None
     rows = [
-        {"delivery": each, "words": _(NEWS_WORDS[CallbackEvent(each.news)]), "text": _delivery_words(each)}
+        {
+            "delivery": each,
+            "words": _(EVENT_LABELS[CallbackEvent(each.news)]),
+            "text": _delivery_message(each),
+        }
         for each in deliveries_of(session)
     ]
     return {"url": callback_url_of(actor, session), "rows": rows}
 
 
-def _delivery_words(delivery: CallbackDelivery) -> str:
+def _delivery_message(delivery: CallbackDelivery) -> str:
     """Return the answer of the receiver, or the reason why there was none."""
     if delivery.answer is not None:
         return _("Answered {status}.").format(status=delivery.answer)
-    return _(FAULT_WORDS[Fault(delivery.fault)])
+    return _(FAULT_MESSAGES[Fault(delivery.fault)])
 
 
 def windows(chosen: Window) -> list[dict[str, Any]]:
@@ -114,7 +118,7 @@ def chosen_window(asked: str) -> Window:
     return Window(asked) if asked in set(Window) else Window.QUARTER
 
 
-def apps_ahead(actor: Actor, session: ComputeSession) -> list[AppHint]:
+def upcoming_apps(actor: Actor, session: ComputeSession) -> list[AppHint]:
     """Return apps that will open once the session runs; their pages wait for it."""
     is_coming = session.is_live and session.status not in (Status.RUNNING, Status.TERMINATING)
     if not is_coming or session.type != SessionType.INTERACTIVE or not may(actor, session, Action.OPEN_APP):
@@ -131,14 +135,14 @@ def outcome(actor: Actor, session: ComputeSession) -> dict[str, Any] | None:
     if session.is_live and session.status != Status.TERMINATING:
         kernel = oom_kills.killed_kernel(session)
         if kernel is None:
-            return _troubles_of_setup(session) if is_own else None
+            return _setup_failure(session) if is_own else None
         return {
             "title": _("A program ran out of memory."),
             "text": str(oom_kills.memory_kill_message(session, kernel)),
-            "remedies": _more_memory(session) if is_own else [],
+            "remedies": _memory_remedy(session) if is_own else [],
         }
-    reason = _reason_of_end(session)
-    if reason is None or reason in ENDED_BY_ITSELF:
+    reason = _end_reason(session)
+    if reason is None or reason in EXPECTED_ENDS:
         return None
     return {
         "title": "",
@@ -147,7 +151,7 @@ def outcome(actor: Actor, session: ComputeSession) -> dict[str, Any] | None:
     }
 
 
-def _troubles_of_setup(session: ComputeSession) -> dict[str, Any] | None:
+def _setup_failure(session: ComputeSession) -> dict[str, Any] | None:
     """Return a warning if the owner's dotfiles or start-up script failed in this session, or None."""
     setup = dotfiles_delivery.find_setup(session)
     sentences = dotfiles_delivery.failure_sentences(setup) if setup and session.is_running else []
@@ -165,20 +169,20 @@ def _troubles_of_setup(session: ComputeSession) -> dict[str, Any] | None:
 def remedies(session: ComputeSession, reason: Reason, *, is_own: bool) -> list[dict[str, str]]:
     """Return links to remedies for this end; only the owner gets links to start again."""
     found = []
-    if reason in LOG_SAYS_WHY:
+    if reason in EXPLAINED_BY_LOG:
         found.append({"label": _("Read the end of the log"), "url": "?tab=log", "icon": "file-text"})
     if not is_own:
         return found
     if reason is Reason.OUT_OF_MEMORY:
-        found += _more_memory(session)
+        found += _memory_remedy(session)
     if reason is Reason.COMMAND_TIMED_OUT and session.timeout_s:
         longer = 2 * session.timeout_s
         label = _("Start again with {amount}").format(amount=format_duration(longer))
-        found += _again(session, label, {"timeout_s": str(longer)})
-    if reason in OTHER_IMAGE_HELPS:
-        found += _again(session, _("Start again with another image"), {"image": ""})
+        found += _start_again_link(session, label, {"timeout_s": str(longer)})
+    if reason in FIXED_BY_OTHER_IMAGE:
+        found += _start_again_link(session, _("Start again with another image"), {"image": ""})
     if reason is Reason.FOLDER_UNAVAILABLE:
-        found += _again(session, _("Start again without that folder"), {})
+        found += _start_again_link(session, _("Start again without that folder"), {})
     return found
 
 
@@ -196,7 +200,7 @@ def priority(actor: Actor, session: ComputeSession) -> dict[str, Any]:
     }
 
 
-def present_meters(session: ComputeSession) -> dict[str, Any]:
+def usage_meters(session: ComputeSession) -> dict[str, Any]:
     """Return present use and limits for meters; {} if there are no metrics. One query."""
     use = current_use(session)
     if not use:
@@ -205,18 +209,22 @@ def present_meters(session: ComputeSession) -> dict[str, Any]:
     return {**use, **limits, "has_devices": device_milli_of(session.slots) > 0}
 
 
-def _reason_of_end(session: ComputeSession) -> Reason | None:
+def _end_reason(session: ComputeSession) -> Reason | None:
     known = session.outcome_reason or session.status_reason
     return Reason(known) if known in set(Reason) else None
 
 
-def _more_memory(session: ComputeSession) -> list[dict[str, str]]:
+def _memory_remedy(session: ComputeSession) -> list[dict[str, str]]:
     twice = 2 * session.slots[MEM]
     cpu, mem = amount_input(CPU, session.slots[CPU]), amount_input(MEM, twice)
     changes = {"mem": mem, "size": size_key(cpu, mem)}
-    return _again(session, _("Start again with {amount}").format(amount=format_bytes(twice)), changes)
+    return _start_again_link(
+        session, _("Start again with {amount}").format(amount=format_bytes(twice)), changes
+    )
 
 
-def _again(session: ComputeSession, label: str, changes: Mapping[str, str]) -> list[dict[str, str]]:
+def _start_again_link(
+    session: ComputeSession, label: str, changes: Mapping[str, str]
+) -> list[dict[str, str]]:
     url = f"{reverse('session-new')}?{launcher_query(session, changes)}"
     return [{"label": label, "url": url, "icon": "refresh"}]

@@ -35,7 +35,7 @@ STAGES = (
 
 
 # By reason code (scheduler.engine.ReasonCode): the first text whose arguments the message has.
-_SHORT: dict[str, tuple[str, ...]] = {
+_SHORT_REASONS: dict[str, tuple[str, ...]] = {
     "group_paused": (gettext_noop("Group paused"),),
     "no_agents": (gettext_noop("No agent takes it now"),),
     "agent_unavailable": (gettext_noop("Its agent takes none now"),),
@@ -68,7 +68,7 @@ _SHORT: dict[str, tuple[str, ...]] = {
 
 def short_reason(code: str, sentence: StoredMessage) -> StoredMessage:
     """Return the short form of the message for reason `code`, or the message itself if there is none."""
-    for text in _SHORT.get(code, ()):
+    for text in _SHORT_REASONS.get(code, ()):
         if all(name in sentence.arguments for _, name, _, _ in Formatter().parse(text) if name):
             return StoredMessage(text, sentence.arguments)
     return sentence
@@ -221,10 +221,10 @@ def history(actor: Actor, session: ComputeSession) -> list[dict[str, Any]]:
         }
         for line in reversed(session.transitions.all())
     ]
-    return sorted([*changes, *_of_setup(actor, session)], key=lambda entry: entry["at"], reverse=True)
+    return sorted([*changes, *_setup_entries(actor, session)], key=lambda entry: entry["at"], reverse=True)
 
 
-def _of_setup(actor: Actor, session: ComputeSession) -> list[dict[str, Any]]:
+def _setup_entries(actor: Actor, session: ComputeSession) -> list[dict[str, Any]]:
     """Return entries about the home set-up; owner only, because file names are private."""
     setup = delivery.find_setup(session) if session.owner_id == actor.user_id else None
     if setup is None or session.started_at is None:

@@ -65,10 +65,15 @@ def start_session_again(*, actor: Actor, session_id: UUID) -> ComputeSession:
     replaced. Raises NotFound, PermissionDenied, and the errors of `enqueue_session`.
     """
     earlier = access_session(actor, session_id, Action.OPEN_APP)
-    raw = session_request_body(earlier, name=suggest_name(actor, name_stem(earlier.name)))
-    if not earlier.image.is_enabled and (successor := newest_image(actor, earlier.image_reference)):
-        raw["image"] = successor.reference
-    return enqueue_session(actor=actor, request=parse_request(raw))
+    return enqueue_session(actor=actor, request=parse_request(copy_request_body(actor, earlier)))
+
+
+def copy_request_body(actor: Actor, session: ComputeSession) -> dict[str, object]:
+    """Return a request body for a copy of `session`, with a free name and the newest build of its image."""
+    body = session_request_body(session, name=suggest_name(actor, name_stem(session.name)))
+    if not session.image.is_enabled and (successor := newest_image(actor, session.image_reference)):
+        body["image"] = successor.reference
+    return body
 
 
 def image_name_stem(image: ContainerImage) -> str:

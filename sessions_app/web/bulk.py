@@ -40,7 +40,7 @@ def stop_many(request: HttpRequest) -> HttpResponse:
         stopping.append(session_id)
         return _("It will be stopped in a moment.")
 
-    outcomes = _outcomes(request, actor, ids, stop)
+    outcomes = _run_for_each(request, actor, ids, stop)
     if stopping:
         sentence = ngettext(
             "{count} session is being stopped.", "{count} sessions are being stopped.", len(stopping)
@@ -50,7 +50,7 @@ def stop_many(request: HttpRequest) -> HttpResponse:
             "back": request.POST.get("back", ""),
         }
         offer_undo(request, sentence.format(count=len(stopping)), reverse("session-keep-many"), way_back)
-    return _answer(request, outcomes, is_worth_telling=len(stopping) < len(ids))
+    return _respond(request, outcomes, is_worth_telling=len(stopping) < len(ids))
 
 
 @require_POST
@@ -64,15 +64,15 @@ def keep_many(request: HttpRequest) -> HttpResponse:
         session = cancel_stop(actor=actor, session_id=session_id)
         return _("“{session}” goes on.").format(session=session.name)
 
-    outcomes = _outcomes(request, actor, ids, keep)
+    outcomes = _run_for_each(request, actor, ids, keep)
     done = done_count(outcomes)
     if done == len(ids):
         sentence = ngettext("{count} session goes on.", "{count} sessions go on.", done)
         messages.success(request, sentence.format(count=done))
-    return _answer(request, outcomes, is_worth_telling=done < len(ids))
+    return _respond(request, outcomes, is_worth_telling=done < len(ids))
 
 
-def _outcomes(
+def _run_for_each(
     request: HttpRequest, actor: Actor, ids: Collection[UUID], act: Callable[[UUID], str]
 ) -> list[Outcome]:
     names = dict(visible_sessions(actor).filter(pk__in=ids).values_list("pk", "name"))
@@ -85,7 +85,7 @@ def _outcomes(
     )
 
 
-def _answer(request: HttpRequest, outcomes: list[Outcome], *, is_worth_telling: bool) -> HttpResponse:
+def _respond(request: HttpRequest, outcomes: list[Outcome], *, is_worth_telling: bool) -> HttpResponse:
     back = _list_url(request)
     if not is_worth_telling:
         return redirect(back)

@@ -56,7 +56,7 @@ def session_detail(request: HttpRequest, session_id: UUID) -> HttpResponse:
         "apps": app_links(session) if may(actor, session, Action.OPEN_APP) else [],
         "shows_log": session.type == SessionType.BATCH and may(actor, session, Action.READ_LOGS),
         "ending": idle_messages.next_end_row(actor, session),
-        "apps_ahead": detail.apps_ahead(actor, session),
+        "apps_ahead": detail.upcoming_apps(actor, session),
         "outcome": detail.outcome(actor, session),
         "launcher_query": presentation_session.launcher_query(session),
         "tab": tab,
@@ -102,7 +102,7 @@ def _tab_context(request: HttpRequest, actor: Actor, session: ComputeSession, ta
     return {
         "window": window.value,
         "windows": detail.windows(window),
-        "present": detail.present_meters(session),
+        "present": detail.usage_meters(session),
         "unmeasured_since": unmeasured_since(session),
     }
 
@@ -204,13 +204,13 @@ def session_priority(request: HttpRequest, session_id: UUID) -> HttpResponse:
     except (Conflict, InvalidInput, LimitExceeded) as refusal:
         messages.error(request, f"{refusal.message} {refusal.hint}".strip())
     else:
-        messages.success(request, _said(session))
+        messages.success(request, _priority_message(session))
     if group := request.POST.get("back", ""):
         return redirect(reverse("queue", query={"group": group, "page": request.POST.get("page", "")}))
     return redirect("session-detail", session_id=session_id)
 
 
-def _said(session: ComputeSession) -> str:
+def _priority_message(session: ComputeSession) -> str:
     sentence = _("“{session}” waits with priority {priority} now.")
     return sentence.format(session=session.name, priority=session.priority)
 

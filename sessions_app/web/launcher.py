@@ -50,7 +50,7 @@ def launcher(request: HttpRequest) -> HttpResponse:
         form = LauncherForm(actor=actor, initial=initial)
         if not request.GET:
             form.preselect_own_folder(actor)
-    context |= {"form": form, "parts": launcher_context.parts(form)}
+    context |= {"form": form, "parts": launcher_context.form_parts(form)}
     return render(request, "sessions_app/launcher.html", context, status=422 if form.errors else 200)
 
 

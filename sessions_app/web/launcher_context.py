@@ -24,7 +24,6 @@ from common.values.resources import (
     format_slot_list,
     format_slots,
 )
-from images.selectors import newest_image
 from sessions_app.admission.forecast import Forecast, forecast_session
 from sessions_app.admission.names import suggest_name
 from sessions_app.callbacks.delivery import callback_url_of
@@ -34,17 +33,17 @@ from sessions_app.core.request_export import request_examples
 from sessions_app.core.sizes import CUSTOM, Size, amount_input, size_key
 from sessions_app.core.template_rules import template_name_stem
 from sessions_app.models import ComputeSession, SessionTemplate, SessionType
-from sessions_app.session_templates.quick_start import name_stem, session_request_body
+from sessions_app.session_templates.quick_start import copy_request_body
 from sessions_app.session_templates.templates import request_body
 from sessions_app.web.forms import DEVICE_PREFIX, PLACE_PREFIX, LauncherForm
 from sessions_app.web.launcher_fields import LauncherFields
 from vfolders.selectors import own_folders
 
-TYPE_WORDS = {
+TYPE_CARDS = {
     SessionType.INTERACTIVE: ("notebook", gettext_noop("Notebook and terminal, until you stop it.")),
     SessionType.BATCH: ("terminal-2", gettext_noop("One command; ends when that has finished.")),
 }
-MOST_IMAGE_CARDS = 6
+MAX_IMAGE_CARDS = 6
 MIB = 2**20
 STEPS = {CPU: 500, MEM: 256 * MIB}
 LABELS = {CPU: "CPU", MEM: gettext_noop("Memory")}
@@ -55,11 +54,11 @@ ALWAYS_SHOWN = (
 """Fields outside of the section “More”."""
 
 
-def parts(form: LauncherForm) -> dict[str, Any]:
+def form_parts(form: LauncherForm) -> dict[str, Any]:
     """Return the form as cards and rows."""
     return {
         "types": type_cards(form),
-        "images": image_cards(form) if len(form.images) <= MOST_IMAGE_CARDS else [],
+        "images": image_cards(form) if len(form.images) <= MAX_IMAGE_CARDS else [],
         "sizes": size_cards(form),
         "sliders": [slider(form, name) for name in (CPU, MEM)],
         "devices": [device_row(form, name) for name in form.device_names],
@@ -82,7 +81,7 @@ def type_cards(form: LauncherForm) -> list[dict[str, Any]]:
             "words": _(words),
             "is_chosen": kind.value == chosen,
         }
-        for kind, (icon, words) in TYPE_WORDS.items()
+        for kind, (icon, words) in TYPE_CARDS.items()
     ]
 
 
@@ -211,11 +210,8 @@ def folder_rows(form: LauncherForm) -> list[dict[str, Any]]:
 
 def initial_from_session(actor: Actor, session: ComputeSession) -> dict[str, Any]:
     """Return the form's initial values for a copy of `session`, with a free name."""
-    raw = session_request_body(session, name=suggest_name(actor, name_stem(session.name)))
-    if not session.image.is_enabled and (successor := newest_image(actor, session.image_reference)):
-        raw["image"] = successor.reference
-    raw["callback_url"] = callback_url_of(actor, session)
-    return {**_initial_from_request(actor, parse_request(raw)), "like": str(session.pk)}
+    body = copy_request_body(actor, session) | {"callback_url": callback_url_of(actor, session)}
+    return {**_initial_from_request(actor, parse_request(body)), "like": str(session.pk)}
 
 
 def initial_from_template(actor: Actor, template: SessionTemplate) -> dict[str, Any]:
@@ -269,7 +265,7 @@ def summary(actor: Actor, form: LauncherForm) -> dict[str, Any]:
         "totals": format_slots(request.slots) if request else "",
         "typed": form.cleaned_data,
         "folder_count": len(form.cleaned_data.get("folders", ())),
-        "meters": _meters(form),
+        "meters": _group_meters(form),
         "lists": list_rows(form.scopes, (AllowList.REGISTRIES, AllowList.IMAGES)),
         "room": room_facts(form),
         "examples": request_examples(name_folders(request, form), settings.BERTH_URL) if request else (),
@@ -290,7 +286,7 @@ def _forecast_context(forecast: Forecast) -> dict[str, Any]:
         "verdict": "now" if outlook.starts_now else "wait",
         "sentence": paragraph(entered),
         "other_groups": forecast.other_groups[:SHOWN_GROUPS],
-        "nearest": None if outlook.starts_now else _nearest(forecast),
+        "nearest": None if outlook.starts_now else _largest_fitting(forecast),
         "live_sessions": forecast.live_sessions,
         "live_limit": forecast.live_limit,
         "budgets": budget_rows(forecast.budgets),
@@ -298,7 +294,7 @@ def _forecast_context(forecast: Forecast) -> dict[str, Any]:
     }
 
 
-def _nearest(forecast: Forecast) -> dict[str, str] | None:
+def _largest_fitting(forecast: Forecast) -> dict[str, str] | None:
     """Return the largest part of the request that fits now; None if that is below the minimum, or
     if devices are short.
     """
@@ -321,7 +317,7 @@ def _round_down(name: str, amount: int) -> int:
     return amount // step * step
 
 
-def _meters(form: LauncherForm) -> list[dict[str, Any]]:
+def _group_meters(form: LauncherForm) -> list[dict[str, Any]]:
     """Return the use of the resource group: [{"label", "slot", "used", "limit"}]."""
     return [
         {"label": _(LABELS.get(name, name)), "slot": name, "used": room.occupied, "limit": room.capacity}

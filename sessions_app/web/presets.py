@@ -60,7 +60,7 @@ class PresetForm(forms.Form):
     )
 
     def __init__(self, data: Any = None, *, actor: Actor, preset: ResourcePreset | None = None) -> None:
-        super().__init__(data, initial=_typed(preset) if preset else None)
+        super().__init__(data, initial=_initial_values(preset) if preset else None)
         if preset is None:
             self.fields["place"].choices = place_choices(actor)  # type: ignore[attr-defined]
         else:
@@ -100,7 +100,7 @@ def preset_list(request: HttpRequest) -> HttpResponse:
                 **sharing_arguments(form.cleaned_data["place"]),
             )
         except BerthError as refusal:
-            _mark(form, refusal)
+            _mark_errors(form, refusal)
         else:
             messages.success(request, _("“{name}” is offered from now on.").format(name=made.name))
             return redirect("session-presets")
@@ -123,7 +123,7 @@ def preset_page(request: HttpRequest, preset_id: int) -> HttpResponse:
         try:
             presets.change_preset(actor=actor, preset_id=preset_id, changes=changes)
         except BerthError as refusal:
-            _mark(form, refusal)
+            _mark_errors(form, refusal)
         else:
             messages.success(request, _("The preset is changed. Sessions keep what they have."))
             return redirect("session-presets")
@@ -139,15 +139,15 @@ def delete_preset(request: HttpRequest, preset_id: int) -> HttpResponse:
     return redirect("session-presets")
 
 
-def _mark(form: PresetForm, refusal: BerthError) -> None:
+def _mark_errors(form: PresetForm, refusal: BerthError) -> None:
     """Show an error at the form's fields; re-raises PermissionDenied."""
     if isinstance(refusal, PermissionDenied):
         raise refusal
-    refusal.fields = {_field_of(path): sentences for path, sentences in refusal.fields.items()}
+    refusal.fields = {_form_field_of(path): sentences for path, sentences in refusal.fields.items()}
     add_errors(form, refusal)
 
 
-def _field_of(path: str) -> str:
+def _form_field_of(path: str) -> str:
     """Return the form field for a path of the request: "resources.cuda" belongs to "devices"."""
     room, _dot, name = path.partition(".")
     if room != "resources":
@@ -155,7 +155,7 @@ def _field_of(path: str) -> str:
     return name if name in (CPU, MEM, "shm") else "devices"
 
 
-def _typed(preset: ResourcePreset) -> dict[str, Any]:
+def _initial_values(preset: ResourcePreset) -> dict[str, Any]:
     size = preset_size(preset.pk, preset.name, preset.slots, preset.shm_bytes)
     devices = ", ".join(f"{slot}={amount}" for slot, amount in size.devices.items())
     return {"name": size.title, "cpu": size.cpu, "mem": size.mem, "devices": devices, "shm": size.shm}

@@ -21,7 +21,7 @@ from sessions_app.selectors import Action, is_stoppable, may
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class ResourceUse:
     """Use of a running session in base units, None if unknown; `devices` are its other resources in
     words. CPU is rounded to a tenth of a core, so that rows rarely change.
     """
@@ -56,7 +56,7 @@ class SessionRow:
     owner: str
     image: str
     slots: str
-    use: Use | None
+    use: ResourceUse | None
     group: str
     priority: int
     machines: str
@@ -105,7 +105,7 @@ def _row(
         owner=session.owner.email,
         image=session.image_reference,
         slots=format_slots(session.requested_slots),
-        use=_use(session, uses),
+        use=_resource_use(session, uses),
         group=session.resource_group.name,
         priority=session.priority,
         machines=", ".join(kernel.agent.name for kernel in session.kernels.all() if kernel.agent),
@@ -135,7 +135,7 @@ def array_position(session: ComputeSession) -> list[str]:
     return [words.format(index=session.array_index, array=session.array.name, count=session.array.count)]
 
 
-def _use(session: ComputeSession, uses: dict[UUID, CurrentUse]) -> Use | None:
+def _resource_use(session: ComputeSession, uses: dict[UUID, CurrentUse]) -> ResourceUse | None:
     """Return the use of all containers together; None if none was measured recently."""
     kernels = session.kernels.all()
     measured = [use for kernel in kernels if (use := uses.get(kernel.pk))]
@@ -144,7 +144,7 @@ def _use(session: ComputeSession, uses: dict[UUID, CurrentUse]) -> Use | None:
     limits = session.slots * len(kernels)
     cpu = _sum(use.cpu_milli for use in measured)
     devices = {name: amount for name, amount in limits.items() if name not in (CPU, MEM)}
-    return Use(
+    return ResourceUse(
         cpu=None if cpu is None else round(cpu, -2),
         cpu_limit=limits[CPU],
         mem=_sum(use.mem_bytes for use in measured),

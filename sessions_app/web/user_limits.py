@@ -33,7 +33,7 @@ from sessions_app.core.request import parse_request
 from sessions_app.limits.group_rules import group_label
 
 
-class CouldStartForm(forms.Form):
+class HypotheticalRequestForm(forms.Form):
     """Form of a hypothetical request; unbound until submitted, all values are in the URL."""
 
     image = UncheckedChoice(label=gettext_lazy("Environment"))
@@ -87,8 +87,8 @@ def person_limits(request: HttpRequest, user_id: int) -> HttpResponse:
     projects = list(shared_projects(actor, person))
     wanted = request.GET.get("project", "")
     project = next((each for each in projects if each.name == wanted), projects[0] if projects else None)
-    themselves, scopes = _as(person), user_scopes(person, project)
-    form = CouldStartForm(request.GET if "image" in request.GET else None, actor=themselves)
+    hypothetical_actor, scopes = _forecast_actor(person), user_scopes(person, project)
+    form = HypotheticalRequestForm(request.GET if "image" in request.GET else None, actor=hypothetical_actor)
     context = {
         "person": person,
         "is_oneself": person.pk == actor.user_id,
@@ -98,18 +98,20 @@ def person_limits(request: HttpRequest, user_id: int) -> HttpResponse:
         "lists": list_rows(scopes),
         "budgets": budget_rows(budget_states(_owners(person, project))),
         "form": form,
-        "verdict": _verdict(themselves, project, form) if form.is_bound and project else None,
+        "verdict": _verdict(hypothetical_actor, project, form) if form.is_bound and project else None,
     }
     return render(request, "sessions_app/person_limits.html", context)
 
 
-def _verdict(themselves: Actor, project: Project, form: CouldStartForm) -> dict[str, Any] | None:
+def _verdict(
+    hypothetical_actor: Actor, project: Project, form: HypotheticalRequestForm
+) -> dict[str, Any] | None:
     """Return {"word": now|wait|no, "sentences": […]}; None if the form is invalid."""
     if not form.is_valid():
         return None
     try:
-        raw = form.raw_request(name=suggest_name(themselves, "check"), project=project.name)
-        forecast = forecast_session(themselves, parse_request(raw))
+        raw = form.raw_request(name=suggest_name(hypothetical_actor, "check"), project=project.name)
+        forecast = forecast_session(hypothetical_actor, parse_request(raw))
     except BerthError as refusal:
         limits = refusal.sentences if isinstance(refusal, LimitExceeded) else []
         at_fields = [sentence for sentences in refusal.fields.values() for sentence in sentences]
@@ -122,7 +124,7 @@ def _owners(person: User, project: Project | None) -> list[Owner]:
     return [(Level.USER, person.pk), *([(Level.PROJECT, project.pk)] if project else [])]
 
 
-def _as(person: User) -> Actor:
+def _forecast_actor(person: User) -> Actor:
     """Return an actor for the user, for reading forecasts only, never for writing."""
     return Actor(
         kind=ActorKind.USER,

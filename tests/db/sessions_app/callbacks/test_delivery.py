@@ -286,7 +286,9 @@ def test_unknown_names_closed_ports_and_plain_http_behind_https_are_told_apart(
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         closed = unused.getsockname()[1]
-    assert post(parse_target("http://absent.invalid/"), b"", {}, CallbackNetworks(LOOPBACK)).fault is Fault.NAME
+    assert (
+        post(parse_target("http://absent.invalid/"), b"", {}, CallbackNetworks(LOOPBACK)).fault is Fault.NAME
+    )
     assert (
         post(parse_target(f"http://127.0.0.1:{closed}/"), b"", {}, CallbackNetworks(LOOPBACK)).fault
         is Fault.CONNECT

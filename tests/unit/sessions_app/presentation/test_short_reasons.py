@@ -5,7 +5,7 @@ import pytest
 from common.templatetags.berth import unbroken
 from common.values.stored_message import StoredMessage
 from scheduler.engine import ReasonCode
-from sessions_app.presentation.session import _SHORT, short_reason
+from sessions_app.presentation.session import _SHORT_REASONS, short_reason
 
 GPUS = {"short": {"gpu": 4000}, "room": {"gpu": 2000}, "group": "lab"}
 
@@ -31,7 +31,7 @@ def test_a_reason_is_said_in_a_few_words(code: str, arguments: dict[str, object]
 
 
 def test_each_reason_of_the_scheduler_has_a_short_form() -> None:
-    assert set(_SHORT) == set(ReasonCode)
+    assert set(_SHORT_REASONS) == set(ReasonCode)
 
 
 def test_a_number_and_its_unit_stay_on_one_line() -> None:
