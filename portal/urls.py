@@ -15,6 +15,7 @@ from portal.web.views import (
     styleguide_log,
     styleguide_metrics,
 )
+from sessions_app.gateway.api import AppTokenView
 
 api_v1: list[URLPattern | URLResolver] = [
     path("", include("portal.api.urls")),
@@ -23,7 +24,7 @@ api_v1: list[URLPattern | URLResolver] = [
     path("", include("agents.api.urls")),
     path("", include("vfolders.api.urls")),
     path("", include("sessions_app.api.urls")),
-    path("", include("sessions_app.gateway.api_urls")),
+    path("sessions/<uuid:session_id>/apps/<str:app>/token/", AppTokenView.as_view(), name="api-app-token"),
     path("", include("scheduler.api.urls")),
 ]
 

@@ -116,10 +116,7 @@ def find_kernel(session: ComputeSession, name: str = "main1") -> Kernel:
 
 
 def running_kernel(session: ComputeSession, name: str = "main1") -> Kernel:
-    """Return the kernel called `name` of a running session.
-
-    Raises NotFound, Conflict if not running.
-    """
+    """Return the kernel called `name` of a running session. Raises NotFound, Conflict if not running."""
     kernel = find_kernel(session, name)
     if not session.is_running or kernel.agent is None:
         raise not_running(session, hint=_("Wait until it runs, or start another one."))

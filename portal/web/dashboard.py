@@ -25,7 +25,7 @@ from sessions_app.limits.policy_limits import own_session_limit
 from sessions_app.metrics.own_usage import allocated_by_group, own_live_sessions, sum_usage
 from sessions_app.models import ComputeSession
 from sessions_app.presentation import session as presentation_session
-from sessions_app.queue.listing import Queue, queues
+from sessions_app.queue.listing import Queue, visible_queues
 
 SHOWN_SESSIONS = 6
 SHOWN_AGENTS = 6
@@ -43,7 +43,7 @@ def dashboard(request: HttpRequest) -> HttpResponse:
     """
     actor = actor_of(request)
     sessions = own_live_sessions(actor)
-    use, own, waiting = sum_usage(sessions), allocated_by_group(sessions), queues(actor)
+    use, own, waiting = sum_usage(sessions), allocated_by_group(sessions), visible_queues(actor)
     context = {
         "tiles": tiles(sessions),
         "rows": [

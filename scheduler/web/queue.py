@@ -25,7 +25,7 @@ from common.rest.actor import actor_of
 from common.values.resources import format_slot_list
 from scheduler.forecast.service import start_ranges_in
 from sessions_app.limits.group_limits import NOTHING_ALLOCATED, active_limits, allocations_by_group
-from sessions_app.queue.listing import queue_places, queued_sessions, queues
+from sessions_app.queue.listing import queue_places, queued_sessions, visible_queues
 from sessions_app.selectors import visible_sessions
 
 
@@ -40,7 +40,7 @@ def queue_page(request: HttpRequest) -> HttpResponse:
     wanted = request.GET.get("group", "")
     group = next((each for each in groups if each.name == wanted), None)
     group = group or (groups[0] if groups and not wanted else None)
-    counts = queues(actor)
+    counts = visible_queues(actor)
     context: dict[str, Any] = {
         "group": group,
         "tabs": [_tab(each, each == group, counts) for each in groups],

@@ -15,7 +15,7 @@ from common.i18n import paragraph
 from common.values.resources import ResourceSlots, format_slots
 from images.selectors import allow_list_values
 from sessions_app.admission.inputs import AdmissionInputs
-from sessions_app.admission.names import name_is_used
+from sessions_app.admission.names import name_conflict
 from sessions_app.core.request import conflicting_path, path_conflict_message
 from sessions_app.limits.accelerator_model import check_device_model
 from sessions_app.limits.designated_agent import check_designated_agent
@@ -151,7 +151,7 @@ def _check_limits(inputs: AdmissionInputs) -> None:
 def _check_names(inputs: AdmissionInputs) -> None:
     for request in inputs.requests:
         if request.name in inputs.used_names:
-            raise name_is_used(request.name)
+            raise name_conflict(request.name)
 
 
 def _check_resolved(inputs: AdmissionInputs, field: str) -> None:

@@ -17,12 +17,7 @@ from accounts.budgets.selectors import budget_states
 from accounts.credentials.keypairs import require_scopes
 from accounts.limits import scope_ids
 from accounts.models import Domain, KeyPair, Membership, Project, ResourcePolicy, User
-from accounts.selectors import (
-    access_usable_project,
-    may_do_everything,
-    project_refusal,
-    usable_projects,
-)
+from accounts.selectors import access_usable_project, may_do_everything, project_refusal, usable_projects
 from agents.models import ResourceGroup
 from agents.selectors import (
     access_resource_group,
@@ -38,6 +33,7 @@ from common.token_scopes import FOR_SESSIONS
 from images.models import ContainerImage, Registry
 from images.selectors import access_image, image_named, image_not_found, visible_images
 from sessions_app.admission.inputs import AdmissionInputs, ResolvedMount
+from sessions_app.admission.names import used_names
 from sessions_app.callbacks.delivery import check_callback
 from sessions_app.core.container_spec import HOME
 from sessions_app.core.request import FolderRequest, SessionRequest
@@ -46,7 +42,6 @@ from sessions_app.limits.designated_agent import find_designated_agent
 from sessions_app.limits.policy_limits import budget_owners, load_scopes
 from sessions_app.queue import holds
 from sessions_app.queue.dependencies import Dependency, lock_awaited, resolve_dependencies
-from sessions_app.selectors import own_sessions
 from vfolders.models import VFolder
 from vfolders.selectors import access_mountable_folder, mountable_candidates
 from vfolders.services import lock_folders
@@ -90,7 +85,7 @@ def load_admission_inputs(
         scopes=scopes,
         budgets=budget_states(budget_owners(keys)),
         folder_limits=folder_limits,
-        used_names=() if is_locked else _used_names(actor, requests),
+        used_names=() if is_locked else used_names(actor, requests),
         has_machine=has_machine,
         machine_sizes={} if has_machine else machine_sizes(actor, project),
         image_hold=holds.missing_image_hold(group, image),
@@ -268,8 +263,3 @@ def _lock_mounts(actor: Actor, mounts: Mounts) -> Mounts:
     lock_folders(mount.folder.pk for mount in mounts)
     by_id = [FolderRequest(str(mount.folder.pk), mount.path, mount.is_readonly) for mount in mounts]
     return _resolve_mounts(actor, by_id)
-
-
-def _used_names(actor: Actor, requests: Sequence[SessionRequest]) -> set[str]:
-    names = [request.name for request in requests]
-    return set(own_sessions(actor).live().filter(name__in=names).values_list("name", flat=True))

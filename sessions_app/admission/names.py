@@ -2,11 +2,13 @@
 
 import base64
 import secrets
+from collections.abc import Sequence
 
 from django.utils.translation import gettext as _
 
 from common.actors import Actor
 from common.errors import Conflict
+from sessions_app.core.request import SessionRequest
 from sessions_app.selectors import own_sessions
 
 
@@ -21,7 +23,13 @@ def suggest_name(actor: Actor, stem: str) -> str:
     return next(f"{stem}-{number}" for number in range(1, len(taken) + 2) if str(number) not in taken)
 
 
-def name_is_used(name: str) -> Conflict:
+def used_names(actor: Actor, requests: Sequence[SessionRequest]) -> set[str]:
+    """Return the requested names that live sessions of the actor use. One query."""
+    live = own_sessions(actor).live().filter(name__in=[request.name for request in requests])
+    return set(live.values_list("name", flat=True))
+
+
+def name_conflict(name: str) -> Conflict:
     return Conflict(
         _("You have a live session called “{name}” already.").format(name=name),
         hint=_("Choose another name, or stop that session first."),

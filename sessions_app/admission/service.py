@@ -17,7 +17,7 @@ from sessions_app.admission.decide import require_admissible
 from sessions_app.admission.inputs import AdmissionInputs
 from sessions_app.admission.insert import insert_sessions
 from sessions_app.admission.load import load_admission_inputs
-from sessions_app.admission.names import name_is_used
+from sessions_app.admission.names import name_conflict, used_names
 from sessions_app.core.request import SessionRequest
 from sessions_app.core.states import Status
 from sessions_app.events import SessionEnqueued, SessionsEnqueued
@@ -25,7 +25,6 @@ from sessions_app.lifecycle import updates
 from sessions_app.models import ComputeSession
 from sessions_app.queue.array_release import elements_of
 from sessions_app.queue.holds import check_start_time
-from sessions_app.selectors import own_sessions
 
 OWN_FIELDS = ("name", "command", "environment")
 """Fields in which the requests of a batch may differ."""
@@ -70,7 +69,9 @@ def _enqueue(actor: Actor, requests: Sequence[SessionRequest]) -> list[ComputeSe
     except IntegrityError as error:  # two requests at the same moment
         if constraint_of(error) != "live_session_name_of_owner":
             raise
-        raise name_is_used(_used_name(actor, requests)) from error
+        used = used_names(actor, requests)
+        name = next((each.name for each in requests if each.name in used), requests[0].name)
+        raise name_conflict(name) from error
 
 
 def _admissible(actor: Actor, requests: Sequence[SessionRequest], *, is_locked: bool) -> AdmissionInputs:
@@ -102,10 +103,3 @@ def _check_batch(requests: Sequence[SessionRequest]) -> None:
             sentence = sentence.format(name=each.name)
             raise InvalidInput(sentence, fields={"name": [sentence]})
         seen.add(each.name)
-
-
-def _used_name(actor: Actor, requests: Sequence[SessionRequest]) -> str:
-    """Return the first requested name that a live session uses, else the first name."""
-    names = [request.name for request in requests]
-    used = set(own_sessions(actor).live().filter(name__in=names).values_list("name", flat=True))
-    return next((name for name in names if name in used), names[0])

@@ -19,7 +19,7 @@ from common.rest.actor import actor_of
 from common.rest.errors import ErrorOut
 from common.rest.idempotency import takes_idempotency_key
 from common.token_scopes import FOR_ADMIN, FOR_SESSIONS
-from sessions_app.callbacks.delivery import deliveries_of
+from sessions_app.callbacks.delivery import list_deliveries
 from sessions_app.callbacks.signing_secret import callback_secret, make_callback_secret
 from sessions_app.core.callbacks import Fault
 from sessions_app.models import CallbackDelivery
@@ -62,7 +62,7 @@ class SessionCallbackListView(ListAPIView[CallbackDelivery]):
 
     def get_queryset(self) -> QuerySet[CallbackDelivery]:
         session_id: UUID = self.kwargs["session_id"]
-        return deliveries_of(access_session(actor_of(self.request), session_id, Action.VIEW))
+        return list_deliveries(access_session(actor_of(self.request), session_id, Action.VIEW))
 
 
 class CallbackSecretView(APIView):

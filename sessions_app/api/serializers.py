@@ -12,7 +12,7 @@ from rest_framework import serializers
 from common.rest.actor import actor_of
 from common.values.resources import MEM
 from sessions_app.app_services.urls import app_links
-from sessions_app.callbacks.delivery import callback_url_of
+from sessions_app.callbacks.delivery import find_callback_url
 from sessions_app.core.idle_rules import ResourceUtilization
 from sessions_app.core.queue_options import DependencyRequest
 from sessions_app.core.request import FolderRequest, SessionRequest
@@ -243,7 +243,7 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
         return list(DependencyOut(told, many=True).data)
 
     def get_callback_url(self, session: ComputeSession) -> str:
-        return callback_url_of(actor_of(self.context["request"]), session)
+        return find_callback_url(actor_of(self.context["request"]), session)
 
     def get_resources(self, session: ComputeSession) -> dict[str, int]:
         return {**session.requested_slots, "shm": session.shm_bytes}

@@ -11,7 +11,7 @@ import math
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from datetime import timedelta
 from typing import Any
@@ -106,7 +106,7 @@ def insert_callbacks(sessions: Iterable[ComputeSession], url: str) -> None:
         )
 
 
-def callback_url_of(actor: Actor, session: ComputeSession) -> str:
+def find_callback_url(actor: Actor, session: ComputeSession) -> str:
     """Return the callback URL to the session's owner, "" to anybody else and under impersonation:
     the URL may contain a secret.
     """
@@ -116,7 +116,7 @@ def callback_url_of(actor: Actor, session: ComputeSession) -> str:
     return its.url if its is not None else ""
 
 
-def deliveries_of(session: ComputeSession) -> QuerySet[CallbackDelivery]:
+def list_deliveries(session: ComputeSession) -> QuerySet[CallbackDelivery]:
     """Return the session's deliveries, sent and waiting, oldest first."""
     theirs = CallbackDelivery.objects.filter(callback=session.pk)
     return theirs.order_by("transition_id").select_related("transition")
@@ -205,8 +205,11 @@ def _next_batch(in_flight: Sequence[CallbackDelivery] = ()) -> list[CallbackDeli
         "to_one_host": MAX_PARALLEL_PER_HOST,
         "of_one_domain": MAX_PARALLEL_PER_DOMAIN,
     }
+    with connection.cursor() as cursor:
+        cursor.execute(_DUE, bounds)
+        rows = cursor.fetchall()
     chosen: list[UUID] = []
-    for number, host, domain_id in _rows(_DUE, bounds):
+    for number, host, domain_id in rows:
         if len(in_flight) + len(chosen) == MAX_PARALLEL:
             break
         if to_host[host] < MAX_PARALLEL_PER_HOST and not is_full(domain_id):
@@ -217,12 +220,6 @@ def _next_batch(in_flight: Sequence[CallbackDelivery] = ()) -> list[CallbackDeli
     related = ("callback__session__owner__callback_secret", "callback__session__project", "transition")
     found = CallbackDelivery.objects.select_related(*related).in_bulk(chosen)
     return [found[number] for number in chosen if number in found]
-
-
-def _rows(sql: str, values: Mapping[str, Any]) -> list[tuple[UUID, str, int]]:
-    with connection.cursor() as cursor:
-        cursor.execute(sql, values)
-        return [(number, host, domain_id) for number, host, domain_id in cursor.fetchall()]
 
 
 def _put_off(batch: Sequence[CallbackDelivery]) -> None:

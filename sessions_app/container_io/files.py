@@ -103,14 +103,14 @@ def open_files(
 async def stat_path(files: OpenFiles, path: str) -> tuple[str, Entry]:
     """Return (normalised path, entry); a symbolic link is described itself, not its target."""
     parsed = _path(path)
-    with _refusals():
+    with _translated_errors():
         return parsed, (await files.port.find(parsed, follows_link=False)).entry
 
 
 async def list_directory(files: OpenFiles, path: str) -> tuple[str, list[Entry], bool]:
     """Return (path, entries, is_complete): at most LISTED_ENTRIES entries, ordered by name."""
     parsed = _path(path)
-    with _refusals():
+    with _translated_errors():
         entries, is_complete = await files.port.list_directory(parsed, LISTED_ENTRIES)
     return parsed, entries, is_complete
 
@@ -121,14 +121,14 @@ async def find_entry(files: OpenFiles, path: str, wanted: EntryType) -> Download
     Raises Conflict if it is of another type or the root, PermissionDenied if it is not readable.
     """
     parsed = _path(path)
-    with _refusals():
+    with _translated_errors():
         place = await files.port.find(parsed, follows_link=True)
     if place.path == "/":
         raise Conflict(
             _("The root of a container is not to be copied."), hint=_("Ask for a directory below it.")
         )
     if place.entry.type is not wanted:
-        raise _of_other_type(parsed, place.entry.type)
+        raise _wrong_type(parsed, place.entry.type)
     if not place.is_readable:
         raise PermissionDenied(_("The session's user may not read {path}.").format(path=parsed))
     return Download(files, place)
@@ -137,7 +137,7 @@ async def find_entry(files: OpenFiles, path: str, wanted: EntryType) -> Download
 async def stream_file(download: Download) -> AsyncGenerator[bytes, None]:
     """Yield as many bytes as the file had when it was found. Raises Unavailable if it became shorter."""
     left = download.place.entry.size_bytes
-    async with _one_more_of(download.files):
+    async with _counted_transfer(download.files):
         async with aclosing(download.files.port.read(download.place)) as pieces:
             async for piece in _while_allowed(download.files, pieces):
                 yield piece[:left]
@@ -154,7 +154,7 @@ async def stream_directory(download: Download) -> AsyncGenerator[bytes, None]:
     TooLarge beyond DOWNLOAD_BYTES.
     """
     sent = 0
-    async with _one_more_of(download.files):
+    async with _counted_transfer(download.files):
         async with aclosing(download.files.port.pack(download.place)) as packed:
             async with aclosing(screen(packed, out_of_session)) as pieces:
                 async for piece in _while_allowed(download.files, pieces):
@@ -172,7 +172,7 @@ async def write_file(
         directory, name = parse_file_path(path)
         bits = parse_mode(mode) if mode else 0o644
 
-    async with _one_more_of(files):
+    async with _counted_transfer(files):
         async with _staging(files, directory) as staging:
             await staging.write(name, bits, _bounded(content))
             await staging.commit()
@@ -186,19 +186,15 @@ async def write_archive(
     nothing. Returns (path, the rule with its counts of entries and bytes).
     """
     directory = _path(path)
-    async with _one_more_of(files):
-        rule = IntoSession(
-            entries_limit=UPLOAD_ENTRIES,
-            links_limit=UPLOAD_LINKS,
-            bytes_limit=UPLOAD_BYTES,
-        )
+    async with _counted_transfer(files):
+        rule = IntoSession(entries_limit=UPLOAD_ENTRIES, links_limit=UPLOAD_LINKS, bytes_limit=UPLOAD_BYTES)
         async with _staging(files, directory) as staging:
             await staging.unpack(screen(archive, rule))
             await staging.commit()
     return directory, rule
 
 
-def _of_other_type(path: str, found: EntryType) -> Conflict:
+def _wrong_type(path: str, found: EntryType) -> Conflict:
     if found is EntryType.DIRECTORY:
         return Conflict(
             _("{path} is a directory, not a file.").format(path=path), hint=_("Ask for “archive”.")
@@ -260,11 +256,11 @@ async def _staging(files: OpenFiles, directory: str) -> Any:
 
 
 @asynccontextmanager
-async def _one_more_of(files: OpenFiles) -> AsyncIterator[None]:
+async def _counted_transfer(files: OpenFiles) -> AsyncIterator[None]:
     """Count one more transfer of the user. Raises TooManyRequests at the limit."""
     try:
         async with open_transfers.hold(files.login.user_id):
-            with _refusals():
+            with _translated_errors():
                 yield
     except TooManyOpen:
         limit = open_transfers.limit
@@ -292,7 +288,7 @@ def _unfit_paths() -> Iterator[None]:
 
 
 @contextmanager
-def _refusals() -> Iterator[None]:
+def _translated_errors() -> Iterator[None]:
     """Translate errors of the engine and of archives into errors for users."""
     try:
         yield

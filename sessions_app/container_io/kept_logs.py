@@ -19,7 +19,7 @@ PIECE_BYTES = 2**16
 
 
 @dataclass(frozen=True, slots=True)
-class KeptLog:
+class StoredLog:
     """Stored log of one attempt of a kernel; `attempt` is None if it is unknown."""
 
     attempt: int | None
@@ -59,7 +59,7 @@ class KeptLog:
         return line.split(b" ")[1] if line else b""
 
 
-def keep_log(kernel: Kernel, tail: LogTail) -> None:
+def store_log(kernel: Kernel, tail: LogTail) -> None:
     """Store the log of the kernel's present attempt, replacing any earlier one. Idempotent."""
     tail = tail.last(LOG_BYTES)
     content = gzip.compress(tail.text)
@@ -78,9 +78,9 @@ def keep_log(kernel: Kernel, tail: LogTail) -> None:
     )
 
 
-def kept_log(kernel: Kernel) -> KeptLog | None:
+def find_stored_log(kernel: Kernel) -> StoredLog | None:
     """Return the stored log of a kernel, or None."""
     kept = KernelLog.objects.filter(kernel=kernel).first()
     if kept is None:
         return None
-    return KeptLog(kept.attempt, kept.is_cut, bytes(kept.content_gzip), bytes(kept.index_gzip))
+    return StoredLog(kept.attempt, kept.is_cut, bytes(kept.content_gzip), bytes(kept.index_gzip))

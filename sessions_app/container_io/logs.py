@@ -22,7 +22,7 @@ from agents.selectors import async_runtime_of, runtime_of
 from common.actors import Actor
 from common.errors import BerthError, Unavailable
 from common.messaging.access_revocation import RECHECK_S, revocations
-from sessions_app.container_io.kept_logs import kept_log
+from sessions_app.container_io.kept_logs import find_stored_log
 from sessions_app.core.container_spec import LOG_BYTES
 from sessions_app.core.states import Status
 from sessions_app.models import Kernel
@@ -38,10 +38,10 @@ UNKNOWN_LIMIT_S = 30.0
 
 def read_log(kernel: Kernel) -> bytes:
     """Return all present output of the kernel. Raises Unavailable if the engine does not answer."""
-    return b"".join(_Writer().written(part) for part in _parts_of(kernel))
+    return b"".join(_Writer().written(part) for part in _log_parts(kernel))
 
 
-def _parts_of(kernel: Kernel) -> Iterator[LogPart]:
+def _log_parts(kernel: Kernel) -> Iterator[LogPart]:
     if kernel.session.is_live and kernel.agent is not None:
         try:
             tail = runtime_of(kernel.agent).read_log_tail(kernel.container_name, limit_bytes=LOG_BYTES)
@@ -51,7 +51,7 @@ def _parts_of(kernel: Kernel) -> Iterator[LogPart]:
         except RuntimeFault as error:
             sentence = _("The machine {agent} does not answer: {error}")
             raise Unavailable(sentence.format(agent=kernel.agent.name, error=error)) from error
-    kept = kept_log(kernel)
+    kept = find_stored_log(kernel)
     return kept.parts_after(START) if kept else iter(())
 
 
@@ -68,7 +68,7 @@ class _Writer:
             return part.text
         erased = ERASE_LINE if self._has_preview else b""
         self._has_preview = False
-        note = self.note(_sentence_of(part.gap)) if part.gap else b""
+        note = self.note(_gap_sentence(part.gap)) if part.gap else b""
         if part.text:
             self._is_in_line = not part.text.endswith(b"\n")
         return erased + note + part.text
@@ -79,8 +79,8 @@ class _Writer:
         return begin + f"[Berth: {sentence}]\n".encode()
 
 
-def _sentence_of(gap: LogGap) -> str:
-    since, until = _words_of(gap.since), _words_of(gap.until)
+def _gap_sentence(gap: LogGap) -> str:
+    since, until = _format_time(gap.since), _format_time(gap.until)
     if since and until:
         sentence = _(
             "Output between {since} and {until} is missing here: more was written than is kept of a log."
@@ -92,7 +92,7 @@ def _sentence_of(gap: LogGap) -> str:
     return sentence.format(since=since, until=until)
 
 
-def _words_of(at: bytes) -> str:
+def _format_time(at: bytes) -> str:
     """Format an engine timestamp to the millisecond; "" for an empty one."""
     date, _t, time = at.decode().rstrip("Z").partition("T")
     return f"{date} {time[:12]} UTC" if date else ""
@@ -187,7 +187,7 @@ class _Following:
         if self._complete_at is not None:
             return
         self._complete_at = monotonic()
-        kept = await database_sync_to_async(kept_log)(self._kernel)
+        kept = await database_sync_to_async(find_stored_log)(self._kernel)
         has_begun = self._position != START
         if kept and (kept.attempt == self._attempt or (self._is_first and not has_begun)):
             parts = kept.parts_after(self._position)
@@ -196,7 +196,7 @@ class _Following:
                 yield self._writer.written(part)
         elif has_begun:
             sentence = _("What was written after {since} was not kept.")
-            yield self._writer.note(sentence.format(since=_words_of(self._position.at)))
+            yield self._writer.note(sentence.format(since=_format_time(self._position.at)))
 
 
 async def _until_refused(
@@ -258,10 +258,10 @@ def _log_state(follower: Follower, kernel: Kernel) -> _State:
     session's state.
     """
     fresh = Kernel.objects.select_related("agent", "session").get(pk=kernel.pk)
-    return _State(_word_for(follower, fresh.session_id), fresh)
+    return _State(_access_state(follower, fresh.session_id), fresh)
 
 
-def _word_for(follower: Follower, session_id: UUID) -> str:
+def _access_state(follower: Follower, session_id: UUID) -> str:
     user = valid_logins([follower.login]).get(follower.login)
     if user is None:
         return "refused"

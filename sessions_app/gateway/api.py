@@ -32,10 +32,7 @@ class AppTokenView(APIView):
     @extend_schema(
         operation_id="create_app_token",
         request=None,
-        responses={
-            201: AppTokenOut,
-            **{status: OpenApiResponse(ErrorOut) for status in (401, 403, 404)},
-        },
+        responses={201: AppTokenOut, **{status: OpenApiResponse(ErrorOut) for status in (401, 403, 404)}},
     )
     def post(self, request: Request, session_id: UUID, app: str) -> Response:
         """Create a token for one app of a session, valid for one hour. It ends earlier with the

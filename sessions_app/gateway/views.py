@@ -64,19 +64,19 @@ def authorize(request: HttpRequest) -> HttpResponse:
     from the settings and the portal's host name; the query only selects an app host label or app
     port.
     """
-    endpoint, state = _door_asked_for(request), request.GET.get("state", "")
+    endpoint, state = _requested_endpoint(request), request.GET.get("state", "")
     if endpoint is None or not is_hash(state):
         raise InvalidInput(_("This link to an app is incomplete."), hint=_("Open the app from its session."))
     login_key = request.session.session_key or ""
     code = issue_app_code(actor=actor_of(request), login_key=login_key, endpoint=endpoint, state=state)
     query = urlencode({"code": code, "next": local_path(request.GET.get("next", ""))})
-    location = f"{_origin_of(request, endpoint)}{CALLBACK_PATH}?{query}"
+    location = f"{_endpoint_origin(request, endpoint)}{CALLBACK_PATH}?{query}"
     response = _send_to(request, location, is_port=isinstance(endpoint, AppPort))
     response["Referrer-Policy"] = "no-referrer"
     return response
 
 
-def _door_asked_for(request: HttpRequest) -> AppEndpoint | None:
+def _requested_endpoint(request: HttpRequest) -> AppEndpoint | None:
     number = request.GET.get("door", "")
     if number.isascii() and number.isdigit():
         is_ours = int(number[:6]) in app_ports.listening_ports() and app_ports.opens_by_port(request)
@@ -86,7 +86,7 @@ def _door_asked_for(request: HttpRequest) -> AppEndpoint | None:
     )
 
 
-def _origin_of(request: HttpRequest, endpoint: AppEndpoint) -> str:
+def _endpoint_origin(request: HttpRequest, endpoint: AppEndpoint) -> str:
     if isinstance(endpoint, AppHost):
         return app_origin(endpoint.session_label, endpoint.app)
     return f"http://{host_name(request.get_host())}:{endpoint.number}"

@@ -131,8 +131,7 @@ def judge_utilization(session: ComputeSession, idle: SessionIdle) -> tuple[Resou
     group = session.resource_group
     by_group = Thresholds(group_thresholds(group), UtilizationRule(group.use_rule))
     return measured_utilization(
-        idle.use,
-        shown_thresholds(idle.use, [by_group, *thresholds_from_json(idle, with_group=False)]),
+        idle.use, shown_thresholds(idle.use, [by_group, *thresholds_from_json(idle, with_group=False)])
     )
 
 

@@ -159,10 +159,7 @@ def _array_element(session: ComputeSession) -> container_spec.ArrayElement | Non
 
 
 def _folder_path(mount: SessionMount) -> str:
-    """Return the path of the mounted folder on the machine.
-
-    Raises NotFound if deleted, Unavailable.
-    """
+    """Return the path of the mounted folder on the machine. Raises NotFound if deleted, Unavailable."""
     if mount.folder is None:
         raise NotFound(f"The folder “{mount.folder_name}” was deleted.")
     return mount_source(mount.folder)

@@ -54,7 +54,7 @@ def find_pooled_network(session_id: UUID, agent: Agent) -> UUID | None:
     return Mooring.objects.filter(session_id=session_id, agent=agent).values_list("pk", flat=True).first()
 
 
-def remove_network_of(session_id: UUID, agent: Agent, runtime: ContainerRuntime) -> None:
+def remove_session_network(session_id: UUID, agent: Agent, runtime: ContainerRuntime) -> None:
     """Remove the session's network, pooled or its own. Raises RuntimeFault."""
     pooled_network_id = find_pooled_network(session_id, agent)
     if pooled_network_id is None:

@@ -7,11 +7,7 @@ from uuid import UUID
 
 from agents.machines.observation import require_own_engine
 from agents.models import Agent
-from agents.runtime.port import (
-    ContainerRuntime,
-    RuntimeFault,
-    RuntimeUnavailable,
-)
+from agents.runtime.port import ContainerRuntime, RuntimeFault, RuntimeUnavailable
 from agents.selectors import runtime_of
 from common.actors import SYSTEM
 from common.db.advisory_locks import try_exclusive
@@ -20,7 +16,7 @@ from sessions_app.core import container_spec
 from sessions_app.core.states import Status
 from sessions_app.dotfiles import delivery
 from sessions_app.launch.launcher import log, work_lock
-from sessions_app.launch.network_pool import remove_network_of
+from sessions_app.launch.network_pool import remove_session_network
 from sessions_app.models import ComputeSession, Kernel
 from sessions_app.termination.retries import finish_or_retry
 
@@ -46,7 +42,7 @@ def end_session(session_id: UUID) -> None:
             for kernel, agent in placed:
                 end_kernel(kernel, agent)
             for agent in {agent for _kernel, agent in placed}:
-                remove_unless_refused(partial(remove_network_of, session.pk, agent, runtime_of(agent)))
+                remove_unless_refused(partial(remove_session_network, session.pk, agent, runtime_of(agent)))
         except RuntimeFault as error:
             log.warning("end.not_yet", session_id=str(session_id), error=str(error))
             return
@@ -108,4 +104,4 @@ def keep_log(kernel: Kernel, runtime: ContainerRuntime) -> None:
         log.warning("end.log_lost", kernel_id=str(kernel.pk), error=str(error))
         return
     delivery.record_setup_at_end(kernel.session, tail.text)
-    kept_logs.keep_log(kernel, tail)
+    kept_logs.store_log(kernel, tail)

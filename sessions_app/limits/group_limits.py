@@ -25,17 +25,17 @@ class ActiveLimit:
     limit: GroupLimit
     until: datetime | None  # None: always in force
 
-    def used(self, held: Allocated) -> "Used":
+    def used(self, allocated: Allocated) -> "Used":
         used = Used()
-        for (kind, owner_id), amounts in held.items():
+        for (kind, owner_id), amounts in allocated.items():
             if self.limit.counts(kind):
                 used.together.update(amounts)
                 used.by_owner[owner_id].update(amounts)
         return used
 
-    def refuses(self, slots: ResourceSlots, held: Allocated, owner_id: int) -> bool:
+    def refuses(self, slots: ResourceSlots, allocated: Allocated, owner_id: int) -> bool:
         """Return True if the limit does not allow the owner these additional slots now."""
-        used = self.used(held)
+        used = self.used(allocated)
         return exceeds_limit(self.limit.together, slots, used.together) or exceeds_limit(
             self.limit.each, slots, used.by_owner[owner_id]
         )
@@ -49,13 +49,17 @@ class Used:
     by_owner: defaultdict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
 
-def exceeds_limit(limit: Mapping[str, int], asked: Mapping[str, int], held: Mapping[str, int]) -> bool:
-    """Return True if `asked` on top of `held` exceeds the limit.
+def exceeds_limit(
+    limit: Mapping[str, int], requested: Mapping[str, int], allocated: Mapping[str, int]
+) -> bool:
+    """Return True if `requested` on top of `allocated` exceeds the limit.
 
-    Ignores slots that are not in `asked`: they may exceed a limit that was lowered.
+    Ignores slots that are not in `requested`: they may exceed a limit that was lowered.
     """
     return any(
-        amount > most - held.get(name, 0) for name, most in limit.items() if (amount := asked.get(name, 0))
+        amount > most - allocated.get(name, 0)
+        for name, most in limit.items()
+        if (amount := requested.get(name, 0))
     )
 
 
@@ -72,7 +76,7 @@ def active_limits(group: ResourceGroup, now: datetime) -> tuple[ActiveLimit, ...
 def allocations_by_group(group_ids: Collection[int]) -> dict[int, Allocated]:
     """Return the allocations of sessions of these groups, on any machine. One query."""
     session = "kernel__session__"
-    held = (
+    allocated = (
         KernelAllocation.objects.filter(
             **{f"{session}resource_group__in": group_ids, f"{session}ended_at": None}
         )
@@ -80,7 +84,7 @@ def allocations_by_group(group_ids: Collection[int]) -> dict[int, Allocated]:
         .annotate(owner_id=F(f"{session}owner_id"), total=Sum("amount"))
     )
     found: defaultdict[int, dict[tuple[str, int], dict[str, int]]] = defaultdict(dict)
-    for row in held.order_by():
+    for row in allocated.order_by():
         amounts = found[row["group_id"]].setdefault((row["kind"], row["owner_id"]), {})
         amounts[row["slot_name"]] = row["total"]
     return {**found}
@@ -95,9 +99,9 @@ def groups_at_limit(
         for group in groups
     }
     limited = [pk for pk, found in limits.items() if found]
-    held = allocations_by_group(limited) if limited else {}
+    allocated = allocations_by_group(limited) if limited else {}
     return {
         pk
         for pk in limited
-        if any(each.refuses(slots, held.get(pk, NOTHING_ALLOCATED), owner_id) for each in limits[pk])
+        if any(each.refuses(slots, allocated.get(pk, NOTHING_ALLOCATED), owner_id) for each in limits[pk])
     }

@@ -57,10 +57,7 @@ def check_retry_allowed(session: ComputeSession) -> None:
 def load_scopes(
     keys: Collection[tuple[Level, int]], writable: Collection[VFolder]
 ) -> tuple[list[Scope], tuple[LimitState, ...]]:
-    """Return the scopes, and the exceeded byte limits of the owners of `writable` folders.
-
-    One query.
-    """
+    """Return the scopes, and the exceeded byte limits of the owners of `writable` folders. One query."""
     holders = scopes_of_folders(writable)
     found = read_scopes({*keys, *holders})
     full = overused_limits(

@@ -12,7 +12,7 @@ from common.i18n import paragraph
 from common.values.durations import format_duration
 from common.values.resources import CPU, MEM, format_bytes
 from images.core.labels import AppHint
-from sessions_app.callbacks.delivery import callback_url_of, deliveries_of
+from sessions_app.callbacks.delivery import find_callback_url, list_deliveries
 from sessions_app.core.callbacks import CallbackEvent, Fault
 from sessions_app.core.sizes import amount_input, size_key
 from sessions_app.core.states import Reason, Status
@@ -94,9 +94,9 @@ def callback(actor: Actor, session: ComputeSession) -> dict[str, Any] | None:
             "words": _(EVENT_LABELS[CallbackEvent(each.news)]),
             "text": _delivery_message(each),
         }
-        for each in deliveries_of(session)
+        for each in list_deliveries(session)
     ]
-    return {"url": callback_url_of(actor, session), "rows": rows}
+    return {"url": find_callback_url(actor, session), "rows": rows}
 
 
 def _delivery_message(delivery: CallbackDelivery) -> str:

@@ -34,10 +34,7 @@ def visible_arrays(actor: Actor) -> QuerySet[SessionArray]:
 
 
 def access_array(actor: Actor, array_id: UUID, action: Action) -> SessionArray:
-    """Return the array.
-
-    Raises NotFound (absent or hidden), PermissionDenied (visible, not allowed).
-    """
+    """Return the array. Raises NotFound (absent or hidden), PermissionDenied (visible, not allowed)."""
     array = visible_arrays(actor).filter(pk=array_id).first()
     if array is None:
         raise NotFound(_("There is no such array among yours."))

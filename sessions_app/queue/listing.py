@@ -43,7 +43,7 @@ class Queue:
     first_name: str
 
 
-def queues(actor: Actor) -> dict[int, Queue]:
+def visible_queues(actor: Actor) -> dict[int, Queue]:
     """Return the queue by group id; groups without waiting sessions are left out. One query."""
     pending = ComputeSession.objects.waiting().filter(held_for="", stops_at=None).order_by()
     same_group = [F("resource_group_id")]

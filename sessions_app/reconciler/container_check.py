@@ -6,20 +6,13 @@ from uuid import UUID
 import structlog
 from django.utils.translation import gettext_noop
 
-from agents.runtime.port import (
-    ContainerRuntime,
-    ContainerState,
-    ContainerStatus,
-)
+from agents.runtime.port import ContainerRuntime, ContainerState, ContainerStatus
 from common.actors import SYSTEM
 from common.values.stored_message import StoredMessage
 from sessions_app.core.states import Reason
 from sessions_app.lifecycle.transitions import IllegalTransition
 from sessions_app.models import Kernel
-from sessions_app.termination.oom_kills import (
-    has_ended_for_memory,
-    record_memory_kill_at_end,
-)
+from sessions_app.termination.oom_kills import has_ended_for_memory, record_memory_kill_at_end
 from sessions_app.termination.oom_kills import memory_kill_message as memory_sentence
 from sessions_app.termination.service import begin_termination
 

@@ -12,10 +12,7 @@ from django.db import connection, transaction
 from agents.core.states import AgentState
 from agents.machines.observation import require_own_engine
 from agents.models import Agent
-from agents.runtime.port import (
-    ContainerRuntime,
-    RuntimeFault,
-)
+from agents.runtime.port import ContainerRuntime, RuntimeFault
 from agents.selectors import connected_agents, lost_agents, runtime_of
 from common import clock
 from common.actors import SYSTEM
@@ -45,9 +42,7 @@ from sessions_app.reconciler.container_check import (
 from sessions_app.reconciler.garbage import ids_in, reap, stop_strays
 from sessions_app.selectors import sessions_past_deadline
 from sessions_app.termination.delayed_stop import run_due_stops
-from sessions_app.termination.oom_kills import (
-    record_memory_kills,
-)
+from sessions_app.termination.oom_kills import record_memory_kills
 from sessions_app.termination.preemption import settle_preemptions
 from sessions_app.termination.retries import finish_or_retry
 

@@ -33,10 +33,7 @@ KILLED_OFTEN = gettext_noop(
 
 
 def record_memory_kills(kernels: Mapping[str, Kernel], runtime: ContainerRuntime) -> None:
-    """Record new kills of these kernels, given by container name.
-
-    One engine call if there are none.
-    """
+    """Record new kills of these kernels, given by container name. One engine call if there are none."""
     if not kernels:
         return
     kills = runtime.list_memory_kills({INSTALLATION_LABEL: settings.BERTH_INSTALLATION})
@@ -95,10 +92,7 @@ def memory_kill_message(session: ComputeSession, kernel: Kernel) -> StoredMessag
     """Return a sentence about the kills for users; empty (false) if there were none."""
     if not kernel.memory_kills or kernel.memory_peak_bytes is None:
         return StoredMessage()
-    sizes = {
-        "limit": format_bytes(session.slots[MEM]),
-        "peak": format_bytes(kernel.memory_peak_bytes),
-    }
+    sizes = {"limit": format_bytes(session.slots[MEM]), "peak": format_bytes(kernel.memory_peak_bytes)}
     if kernel.memory_kills == 1:
         return StoredMessage(KILLED_ONCE, sizes)
     return StoredMessage(KILLED_OFTEN, {**sizes, "count": kernel.memory_kills})

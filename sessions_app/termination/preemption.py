@@ -61,11 +61,7 @@ def record_preemptions(plans: Sequence[PreemptionPlan]) -> None:
     known = [plan for plan in plans if locked.keys() >= set(plan.session_ids) and plan.by in waiting]
     Preemption.objects.bulk_create(
         Preemption(
-            session_id=session_id,
-            by_id=plan.by,
-            agent_id=plan.agent_id,
-            decided_at=now,
-            ends_at=plan.ends_at,
+            session_id=session_id, by_id=plan.by, agent_id=plan.agent_id, decided_at=now, ends_at=plan.ends_at
         )
         for plan in known
         for session_id in plan.session_ids
@@ -86,9 +82,7 @@ def settle_preemptions(now: datetime) -> None:
 
 
 def shift_timestamps(step: ClockJump) -> None:
-    """Shift the ends of open preemptions after a clock jump, so that grace periods keep their
-    length.
-    """
+    """Shift the ends of open preemptions after a clock jump, so that grace periods keep their length."""
     notices = Preemption.objects.filter(outcome=PreemptionOutcome.OPEN).exclude(step.is_since("decided_at"))
     notices.update(ends_at=F("ends_at") + step.by)
 

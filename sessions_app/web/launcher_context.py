@@ -26,7 +26,7 @@ from common.values.resources import (
 )
 from sessions_app.admission.forecast import Forecast, forecast_session
 from sessions_app.admission.names import suggest_name
-from sessions_app.callbacks.delivery import callback_url_of
+from sessions_app.callbacks.delivery import find_callback_url
 from sessions_app.core.container_spec import HOME
 from sessions_app.core.request import MIN_SLOTS, SessionRequest, parse_request
 from sessions_app.core.request_export import request_examples
@@ -210,7 +210,7 @@ def folder_rows(form: LauncherForm) -> list[dict[str, Any]]:
 
 def initial_from_session(actor: Actor, session: ComputeSession) -> dict[str, Any]:
     """Return the form's initial values for a copy of `session`, with a free name."""
-    body = copy_request_body(actor, session) | {"callback_url": callback_url_of(actor, session)}
+    body = copy_request_body(actor, session) | {"callback_url": find_callback_url(actor, session)}
     return {**_initial_from_request(actor, parse_request(body)), "like": str(session.pk)}
 
 

@@ -41,15 +41,15 @@ class CookieNames:
 _OF_HOSTS = CookieNames(APP_COOKIE, STATE_COOKIE, f"; Secure{_EVERYWHERE}")
 
 
-def names_for(endpoint: AppEndpoint) -> CookieNames:
+def cookie_names(endpoint: AppEndpoint) -> CookieNames:
     if isinstance(endpoint, AppHost):
         return _OF_HOSTS
     return CookieNames(f"berth-app-{endpoint.number}", f"berth-state-{endpoint.number}", _EVERYWHERE)
 
 
-async def begin(request: AppRequest, endpoint: AppEndpoint) -> None:
+async def begin_sign_in(request: AppRequest, endpoint: AppEndpoint) -> None:
     """Redirect the browser to the portal. Tabs that are opened together share one secret."""
-    names = names_for(endpoint)
+    names = cookie_names(endpoint)
     state = next((value for value in request.cookies(names.state) if is_secret(value)), None) or new_secret()
     place = {"host": endpoint.label} if isinstance(endpoint, AppHost) else {"door": str(endpoint.number)}
     query = urlencode({**place, "next": local_path(request.path_and_query), "state": hash_secret(state)})
@@ -59,11 +59,11 @@ async def begin(request: AppRequest, endpoint: AppEndpoint) -> None:
     )
 
 
-async def finish(request: AppRequest, endpoint: AppEndpoint, authorizer: Authorizer) -> None:
+async def finish_sign_in(request: AppRequest, endpoint: AppEndpoint, authorizer: Authorizer) -> None:
     """Redeem the code in the redirect from the portal and set the app's cookie. Accepts only a
     navigation of the browser, no fetch by a script.
     """
-    names = names_for(endpoint)
+    names = cookie_names(endpoint)
     query = parse_qs(request.scope["query_string"].decode("ascii", "replace"), max_num_fields=8)
     code, path = (query.get(name, [""])[0] for name in ("code", "next"))
     states = tuple(hash_secret(value) for value in request.cookies(names.state) if is_secret(value))

@@ -136,7 +136,7 @@ class AppProxy:
             and request.method == "GET"
             and not request.is_websocket
         ):
-            await app_sign_in.finish(request, endpoint, self._authorizer)
+            await app_sign_in.finish_sign_in(request, endpoint, self._authorizer)
         else:
             await request.answer(status_pages.no_such_address())
 
@@ -154,7 +154,7 @@ class AppProxy:
         if access is None:
             is_person = request.is_navigation and not request.token
             await (
-                app_sign_in.begin(request, endpoint)
+                app_sign_in.begin_sign_in(request, endpoint)
                 if is_person
                 else request.answer(status_pages.signed_out())
             )
@@ -167,7 +167,7 @@ class AppProxy:
         """Return the secret that grants access and the access, or ("", None). Tries each cookie,
         because scripts at other ports may have added cookies of the same name.
         """
-        given = [request.token] if request.token else request.cookies(app_sign_in.names_for(endpoint).app)
+        given = [request.token] if request.token else request.cookies(app_sign_in.cookie_names(endpoint).app)
         for secret in filter(is_secret, given):
             access = await self._access_cache.find(endpoint, secret, request.client_ip)
             if access is not None:

@@ -197,5 +197,5 @@ def _secret(request: AppRequest, endpoint: AppEndpoint) -> str:
         return request.token if is_secret(request.token) else ""
     if not allows_http(request.method, request.headers, request.own_origin):
         return ""
-    given = [value for value in request.cookies(app_sign_in.names_for(endpoint).app) if is_secret(value)]
+    given = [value for value in request.cookies(app_sign_in.cookie_names(endpoint).app) if is_secret(value)]
     return given[0] if len(given) == 1 else ""

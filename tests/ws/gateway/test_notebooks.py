@@ -117,7 +117,7 @@ async def test_a_session_that_computes_in_a_notebook_does_not_end(stage: Stage) 
         await sync_to_async(enforcer.enforce_idle_limits)(clock.now())
     row = await SessionIdle.objects.aget()
     session = await ComputeSession.objects.select_related("resource_group", "idle").aget()
-    ends = enforcer.ends_of(enforcer.idle_facts(session, row))
+    ends = enforcer.expected_ends(enforcer.idle_facts(session, row))
     assert all(end.at > clock.now() + HOUR - timedelta(minutes=1) for end in ends)
     await watch.stop()
 

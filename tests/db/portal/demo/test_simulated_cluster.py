@@ -28,7 +28,7 @@ from common.models import AuditEntry
 from portal.demo import simulated_cluster
 from scheduler.tick import run_tick
 from sessions_app.admission.service import enqueue_session
-from sessions_app.container_io.kept_logs import kept_log
+from sessions_app.container_io.kept_logs import find_stored_log
 from sessions_app.core.array_spec import check_array
 from sessions_app.core.queue_options import DependencyRequest, Hold
 from sessions_app.core.states import Reason, Status
@@ -281,7 +281,7 @@ def test_the_log_of_the_last_attempt_is_kept(last: bytes) -> None:
             launcher.launch_session(session.pk)
             _fail(session, output)
             terminator.end_session(session.pk)
-        assert kept_log(session.kernels.get()).tail.text == last
+        assert find_stored_log(session.kernels.get()).tail.text == last
     finally:
         simulated_cluster.clear()
 

@@ -18,7 +18,7 @@ from common.errors import Conflict, InvalidInput
 from common.models import AuditEntry
 from sessions_app.admission.service import enqueue_batch
 from sessions_app.callbacks import delivery, http_post
-from sessions_app.callbacks.delivery import callback_url_of, deliver_callbacks, deliveries_of
+from sessions_app.callbacks.delivery import deliver_callbacks, find_callback_url, list_deliveries
 from sessions_app.callbacks.http_post import post
 from sessions_app.callbacks.signing_secret import make_callback_secret
 from sessions_app.core.callbacks import CallbackNetworks, Fault, parse_target
@@ -71,7 +71,7 @@ def fail(session: ComputeSession, reason: Reason = Reason.COMMAND_FAILED) -> Non
 
 
 def states_of(session: ComputeSession) -> list[str]:
-    return list(deliveries_of(session).values_list("state", flat=True))
+    return list(list_deliveries(session).values_list("state", flat=True))
 
 
 def test_a_session_tells_its_start_its_retries_and_its_end(
@@ -162,7 +162,7 @@ def test_the_order_is_that_of_history_though_the_clock_was_set_back(
     fail(session)
     deliver_callbacks()
     assert [each.told["event"] for each in server.heard] == ["session.started", "session.ended"]
-    assert [each.news for each in deliveries_of(session)] == ["session.started", "session.ended"]
+    assert [each.news for each in list_deliveries(session)] == ["session.started", "session.ended"]
 
 
 def test_after_a_day_it_is_given_up_and_what_follows_is_told(
@@ -315,8 +315,8 @@ def test_requests_are_refused_that_could_never_be_told(
 
 def test_an_address_is_its_owners_alone(place: Place, server: CallbackServer, secret: str) -> None:
     session = place.enqueue(callback_url=server.url)
-    assert callback_url_of(actor_for(place.owner), session) == server.url
-    assert callback_url_of(SYSTEM, session) == ""
+    assert find_callback_url(actor_for(place.owner), session) == server.url
+    assert find_callback_url(SYSTEM, session) == ""
     assert server.url not in str(list(AuditEntry.objects.values_list("changes", flat=True)))
     with pytest.raises(ObjectDoesNotExist):
         _ = place.enqueue().callback

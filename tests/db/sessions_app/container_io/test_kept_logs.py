@@ -5,7 +5,7 @@ import tracemalloc
 import pytest
 
 from agents.runtime.docker.log_entries import START, LogEntry, LogTail
-from sessions_app.container_io.kept_logs import keep_log, kept_log
+from sessions_app.container_io.kept_logs import find_stored_log, store_log
 from tests.factories_sessions import make_place
 
 pytestmark = pytest.mark.django_db
@@ -16,10 +16,10 @@ def test_a_kept_log_that_is_read_from_its_beginning_takes_little_memory() -> Non
     entries = tuple(
         LogEntry(1, b"2026-01-01T00:00:00.%06dZ" % number, b"%099d\n" % number) for number in range(50_000)
     )
-    keep_log(kernel, LogTail(entries, is_cut=True))
+    store_log(kernel, LogTail(entries, is_cut=True))
 
     tracemalloc.start()
-    kept = kept_log(kernel)
+    kept = find_stored_log(kernel)
     assert kept is not None
     parts = kept.parts_after(START)
     first = next(parts)
@@ -36,8 +36,8 @@ def test_a_kept_log_that_is_read_from_its_beginning_takes_little_memory() -> Non
 def test_a_reader_goes_on_in_a_kept_log_where_they_were() -> None:
     kernel = make_place().run().kernels.get()
     entries = tuple(LogEntry(1, b"T%06d" % number, b"%099d\n" % number) for number in range(2000))
-    keep_log(kernel, LogTail(entries))
-    kept = kept_log(kernel)
+    store_log(kernel, LogTail(entries))
+    kept = find_stored_log(kernel)
 
     assert kept is not None
     parts = list(kept.parts_after(START.after(entries[:500])))

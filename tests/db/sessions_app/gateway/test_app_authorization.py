@@ -236,7 +236,7 @@ def test_whoever_looks_as_the_owner_is_judged_by_who_looks(scene: Scene) -> None
     secret = scene.enter(scene.owner, login_key=key)
     assert not opens(scene, secret)
     viewing = start_impersonation(
-        actor=factories.user_actor(viewer), login_key=key, user_id=scene.owner.pk, reason="help"
+        actor=factories.actor_for(viewer), login_key=key, user_id=scene.owner.pk, reason="help"
     )
     assert opens(scene, secret)
     changed(Domain, scene.session.domain_id, second_factor=SecondFactor.EVERYBODY)

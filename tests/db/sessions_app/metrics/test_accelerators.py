@@ -11,7 +11,7 @@ from agents.discovery.base import DeviceUse
 from agents.models import Agent, AgentDevice, ResourceGroup
 from common import clock
 from portal.models import Notification
-from portal.notifications.selectors import text_of
+from portal.notifications.selectors import notification_text
 from sessions_app.core.idle_rules import ResourceUtilization
 from sessions_app.core.states import Reason
 from sessions_app.gateway.activity.recorder import write_report
@@ -254,7 +254,9 @@ def test_who_leaves_devices_unused_is_warned_with_numbers_and_ended(place: Place
     assert told["why"] == f"{said} Once its utilization rises, it goes on."
     watch(began + 26 * MINUTE, began + 36 * MINUTE)
     assert SessionWarning.objects.filter(session=session, cause="use").exists()
-    assert text_of(Notification.objects.filter(person=place.owner).earliest("created_at")).endswith(said)
+    assert notification_text(Notification.objects.filter(person=place.owner).earliest("created_at")).endswith(
+        said
+    )
     assert place.fresh(session).is_running
 
     watch(began + 36 * MINUTE, began + 43 * MINUTE)

@@ -16,7 +16,7 @@ from scheduler.engine.values import ReasonCode
 from scheduler.tick import run_tick
 from sessions_app.models import ComputeSession
 from sessions_app.queue.holds import release_due_starts
-from sessions_app.queue.listing import queue_places, queued_sessions, queues, visible_reason
+from sessions_app.queue.listing import queue_places, queued_sessions, visible_queues, visible_reason
 from tests.factories import actor_for, api_client, make_user
 from tests.factories_sessions import Place, make_place
 
@@ -56,7 +56,7 @@ def test_own_sessions_are_named_and_others_are_someone(place: Place, other: User
         ("mine", False),
         ("secret-plan", False),
     ]
-    assert queues(actor_for(other))[place.group.pk].why == "More than is free."
+    assert visible_queues(actor_for(other))[place.group.pk].why == "More than is free."
 
 
 def test_why_others_wait_names_no_project_person_or_limit(place: Place, other: User) -> None:
@@ -116,7 +116,7 @@ def test_others_tell_no_priority_and_only_the_minute_since_when_they_wait(place:
     assert (mine["priority"], datetime.fromisoformat(mine["since"])) == (7, since)
     minute = since.replace(second=0, microsecond=0)
     assert (theirs["priority"], datetime.fromisoformat(theirs["since"])) == (None, minute)
-    assert queues(actor_for(other))[place.group.pk].since == minute
+    assert visible_queues(actor_for(other))[place.group.pk].since == minute
 
 
 def test_waiting_counts_from_when_a_session_was_let_into_the_queue(place: Place) -> None:
@@ -124,7 +124,7 @@ def test_waiting_counts_from_when_a_session_was_let_into_the_queue(place: Place)
     with clock.frozen_at(clock.now() + timedelta(days=7, minutes=1)):
         release_due_starts()
         [row] = queue_places(actor_for(place.owner), list(queued_sessions([place.group.pk])))
-        assert row.since == queues(actor_for(place.owner))[place.group.pk].since == clock.now()
+        assert row.since == visible_queues(actor_for(place.owner))[place.group.pk].since == clock.now()
 
 
 def test_the_first_of_a_queue_is_who_was_tried_first(place: Place) -> None:
@@ -132,7 +132,7 @@ def test_the_first_of_a_queue_is_who_was_tried_first(place: Place) -> None:
     for name, position in (("old", 2), ("young", 1)):
         session = place.enqueue(name=name, priority=0)
         ComputeSession.objects.filter(pk=session.pk).update(queue_position=position)
-    assert queues(actor_for(place.owner))[place.group.pk].first_name == "young"
+    assert visible_queues(actor_for(place.owner))[place.group.pk].first_name == "young"
     assert [
         row.name for row in queue_places(actor_for(place.owner), list(queued_sessions([place.group.pk])))
     ] == [

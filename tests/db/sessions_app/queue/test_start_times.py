@@ -18,7 +18,7 @@ from sessions_app.core.states import Status
 from sessions_app.events import SessionEnqueued
 from sessions_app.models import ComputeSession
 from sessions_app.queue.holds import release_due_starts
-from sessions_app.queue.listing import queues
+from sessions_app.queue.listing import visible_queues
 from sessions_app.reconciler import loop
 from tests.factories import actor_for
 from tests.factories_sessions import Place, make_place
@@ -45,7 +45,7 @@ def test_who_starts_later_says_so_and_is_no_business_of_the_scheduler(place: Pla
     assert str(waiting.status_message) == f"Waits for its start time, {waiting.start_at:%Y-%m-%d %H:%M} UTC."
     assert waiting.queue_position is None
     assert groups_with_pending_sessions() == []
-    assert queues(actor_for(place.owner)) == {}
+    assert visible_queues(actor_for(place.owner)) == {}
 
 
 def test_when_its_time_comes_it_queues_behind_those_that_waited(

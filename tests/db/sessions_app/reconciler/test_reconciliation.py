@@ -11,7 +11,7 @@ from agents.runtime.port import ContainerSpec, NetworkSpec, RuntimeUnavailable
 from agents.runtime.simulated.runtime import SimulatedRuntime
 from common import clock
 from common.actors import SYSTEM
-from sessions_app.container_io.kept_logs import kept_log
+from sessions_app.container_io.kept_logs import find_stored_log
 from sessions_app.core import container_spec
 from sessions_app.core.states import Reason, Status
 from sessions_app.launch.launcher import build_kernel_plan, launch_session
@@ -114,7 +114,7 @@ def finish_batch(place: Place, *, exit_code: int = 0, **how: object) -> ComputeS
 def test_batch_session_ends_with_its_exit_code_and_keeps_its_log(place: Place) -> None:
     session = finish_batch(place, output=b"built\n")
     assert (session.status, session.status_reason, session.exit_code) == ("TERMINATED", "command_finished", 0)
-    assert kept_log(session.kernels.get()).tail.text == b"built\n"
+    assert find_stored_log(session.kernels.get()).tail.text == b"built\n"
 
 
 def test_batch_session_that_failed_says_so(place: Place) -> None:
