@@ -171,8 +171,8 @@ class BudgetFilter(filters.FilterSet):
 
 @extend_schema_view(get=extend_schema(operation_id="list_budgets", responses={200: BudgetOut(many=True)}))
 class BudgetListView(ListAPIView[Budget]):
-    """List budgets of yourself, your projects, and the users and projects that you look after, with
-    spending in the current period. Past and future terms are included.
+    """List the budgets of yourself, your projects, and the users and projects that you administer or
+    monitor, with spending in the current period. Past and future terms are included.
     """
 
     token_scopes = FOR_ADMIN

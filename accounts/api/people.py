@@ -78,8 +78,8 @@ class UserFilter(filters.FilterSet):
 @extend_schema_view(get=extend_schema(operation_id="list_users"))
 class UserListView(ListAPIView[User]):
     """List the users visible to you: yourself, members of projects that you administer, and for a
-    domain's administrator and monitor all of the domain. Their projects are shown if you are a
-    member or oversee them.
+    domain's administrator and monitor all of the domain. Their projects are shown if you are
+    a member, or administer or monitor them.
     """
 
     token_scopes = FOR_ADMIN

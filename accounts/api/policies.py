@@ -217,9 +217,9 @@ class LimitListView(APIView):
         responses={200: EffectiveLimitsOut, 401: ErrorOut, 403: ErrorOut, 404: ErrorOut},
     )
     def get(self, request: Request) -> Response:
-        """Show the limits of yourself or of a user you look after: the tightest value of each limit
-        with its source, use and rest; then each limit at each level, and each allow-list. Limits
-        that are not listed are unlimited.
+        """Show your limits, or those of a user visible to you: the tightest value of each limit with
+        its source, use and rest; then each limit of each level, and each allow-list. A limit that
+        is not listed is unlimited.
         """
         email, name = query_value(request, "user"), query_value(request, "project")
         scopes = _scopes(actor_of(request), email, name)

@@ -68,8 +68,8 @@ class DomainFilter(NamedFilter):
 
 @extend_schema_view(get=extend_schema(operation_id="list_projects"))
 class ProjectListView(ListAPIView[Project]):
-    """List the projects visible to you: your own; for administrators and monitors all that they
-    oversee, archived ones included.
+    """List the projects visible to you: your own; for administrators and monitors all in
+    their scope, archived ones included.
     """
 
     token_scopes = FOR_ADMIN

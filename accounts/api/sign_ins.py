@@ -62,7 +62,7 @@ class SignInInput(InputSerializer):
     )
 
 
-class EndedOut(serializers.Serializer[Any]):
+class EndedLoginsOut(serializers.Serializer[Any]):
     ended = serializers.IntegerField(help_text="Number of browsers that were signed out.")
 
 
@@ -78,7 +78,7 @@ class LoginListView(ListAPIView[BrowserLogin]):
     def get_queryset(self) -> Any:
         return logins_service.visible_logins(actor_of(self.request))
 
-    @extend_schema(operation_id="end_other_logins", responses={200: EndedOut})
+    @extend_schema(operation_id="end_other_logins", responses={200: EndedLoginsOut})
     def delete(self, request: Request) -> Response:
         """Sign out all browsers except the calling one. Their open connections end within
         seconds.
@@ -132,7 +132,7 @@ class UserSecondFactorView(APIView):
 class UserLoginListView(APIView):
     token_scopes = FOR_ADMIN
 
-    @extend_schema(operation_id="end_user_logins", responses={200: EndedOut})
+    @extend_schema(operation_id="end_user_logins", responses={200: EndedLoginsOut})
     def delete(self, request: Request, user_id: int) -> Response:
         """Sign a user out of all browsers. Tokens keep working."""
         return Response({"ended": admin_control.end_user_logins(actor=actor_of(request), user_id=user_id)})

@@ -33,7 +33,7 @@ class NotificationOut(serializers.Serializer[Any]):
         return selectors.notification_text(notification)
 
 
-class ReadOut(serializers.Serializer[Any]):
+class ReadCountOut(serializers.Serializer[Any]):
     read = serializers.IntegerField(help_text="Number of notifications that were unread.")
 
 
@@ -65,7 +65,7 @@ class ReadAllView(APIView):
     token_scopes = FOR_ADMIN
 
     @extend_schema(
-        operation_id="read_all_notifications", request=None, responses={200: ReadOut, 401: ErrorOut}
+        operation_id="read_all_notifications", request=None, responses={200: ReadCountOut, 401: ErrorOut}
     )
     def post(self, request: Request) -> Response:
         """Mark all your notifications as read."""

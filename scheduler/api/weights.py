@@ -28,7 +28,7 @@ from scheduler.models import LEAST_WEIGHT, MOST_WEIGHT, ShareWeight
 LEVELS = [level.value for level in SHARE_LEVELS]
 
 
-class StandingOut(serializers.Serializer[Any]):
+class FairShareEntryOut(serializers.Serializer[Any]):
     """Fair-share entry. A share is the largest fraction of any slot of the group."""
 
     level = serializers.ChoiceField(choices=LEVELS)
@@ -72,7 +72,7 @@ class WeightOut(serializers.Serializer[Any]):
 
 class WeightListView(GenericAPIView[ShareWeight]):
     token_scopes = FOR_ADMIN
-    serializer_class = StandingOut
+    serializer_class = FairShareEntryOut
     pagination_class = StandardPagination
     queryset = ShareWeight.objects.none()
 
@@ -81,7 +81,7 @@ class WeightListView(GenericAPIView[ShareWeight]):
         parameters=[
             OpenApiParameter("level", str, enum=LEVELS, description="Level of the entries; default: domain.")
         ],
-        responses=StandingOut(many=True),
+        responses=FairShareEntryOut(many=True),
     )
     def get(self, request: Request, group_id: int) -> Response:
         """List the fair-share entries of the group with current use, past use and weight, in the
@@ -89,7 +89,7 @@ class WeightListView(GenericAPIView[ShareWeight]):
         """
         group = access_group_to_administer(actor_of(request), group_id)
         page = self.paginate_queryset(read_fair_share_entries(group, _asked_level(request)))  # type: ignore[arg-type]
-        return self.get_paginated_response(StandingOut(page, many=True).data)
+        return self.get_paginated_response(FairShareEntryOut(page, many=True).data)
 
     @extend_schema(operation_id="set_resource_group_weight", request=WeightInput, responses={200: WeightOut})
     def put(self, request: Request, group_id: int) -> Response:

@@ -19,7 +19,7 @@ from sessions_app.core.queue_options import check_start_at
 from sessions_app.selectors import Action, access_session
 
 
-class StayOut(serializers.Serializer[Any]):
+class WaitingPeriodOut(serializers.Serializer[Any]):
     """Period in which the session waited for one reason."""
 
     since = serializers.DateTimeField()
@@ -32,7 +32,7 @@ class StayOut(serializers.Serializer[Any]):
 
 
 class PastTickOut(serializers.Serializer[Any]):
-    """Last recorded run of the scheduler before that time with a full snapshot, decided once more."""
+    """Last recorded scheduler run with a full snapshot before that time, and its replayed decision."""
 
     planned_at = serializers.DateTimeField()
     position = serializers.IntegerField()
@@ -55,7 +55,9 @@ class PastWaitOut(serializers.Serializer[Any]):
 
 
 class WhyOut(serializers.Serializer[Any]):
-    stays = StayOut(many=True, help_text="Periods of waiting, oldest first; the newest 100 are kept.")
+    stays = WaitingPeriodOut(
+        many=True, help_text="Periods of waiting, oldest first; the newest 100 are kept."
+    )
     wait = PastWaitOut(
         allow_null=True,
         help_text="Reason at the time `at`; null if the session did not wait for an agent then, or no "

@@ -84,7 +84,7 @@ class CallbackSecretView(APIView):
     @extend_schema(operation_id="make_callback_secret", request=None, responses={201: NewCallbackSecretOut})
     @takes_idempotency_key
     def post(self, request: Request) -> Response:
-        """Create a new secret that signs all your callbacks from now on. A token needs the scope `admin`."""
+        """Create a new secret that signs all your callbacks from now on."""
         require_newest_secret(request)
         actor = actor_of(request)
         text = make_callback_secret(actor=actor)

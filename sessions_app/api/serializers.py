@@ -143,7 +143,7 @@ class SetupOut(serializers.Serializer[Any]):
     messages = serializers.ListField(child=serializers.CharField(), help_text="Messages about what failed.")
 
 
-class JudgedOut(serializers.Serializer[ResourceUtilization]):
+class UtilizationOut(serializers.Serializer[ResourceUtilization]):
     name = serializers.CharField(
         help_text="Resource: cpu, mem, device (all accelerators) or device_mem (their memory)."
     )
@@ -156,8 +156,8 @@ class JudgedOut(serializers.Serializer[ResourceUtilization]):
     )
 
 
-class EndingOut(serializers.Serializer[NextEnd]):
-    """Expected end of a running session if nothing changes, and its measured use."""
+class NextEndOut(serializers.Serializer[NextEnd]):
+    """Expected end of a running session if nothing changes, and its measured utilization."""
 
     ends_at = serializers.DateTimeField(allow_null=True, help_text="null if no limit ends the session.")
     cause = serializers.CharField(
@@ -177,7 +177,7 @@ class EndingOut(serializers.Serializer[NextEnd]):
     gap = serializers.CharField(
         help_text="Reason why user activity is not measured now, which suspends the idle timeout; else empty."
     )
-    use = JudgedOut(
+    use = UtilizationOut(
         many=True,
         help_text="Resources with a minimum utilization, as last measured; empty until the first "
         "window is over.",
@@ -269,10 +269,10 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
             "messages": delivery.failure_sentences(setup),
         }
 
-    @extend_schema_field(EndingOut(allow_null=True))
+    @extend_schema_field(NextEndOut(allow_null=True))
     def get_ending(self, session: ComputeSession) -> dict[str, Any] | None:
         outlook = find_next_end(session)
-        return EndingOut(outlook).data if outlook is not None else None
+        return NextEndOut(outlook).data if outlook is not None else None
 
     @extend_schema_field(MemoryKillOut(allow_null=True))
     def get_memory_kill(self, session: ComputeSession) -> dict[str, object] | None:
@@ -291,7 +291,7 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
 STATUSES = [status.value for status in Status]
 
 
-class HeldDeviceOut(serializers.Serializer[Any]):
+class AllocatedDeviceOut(serializers.Serializer[Any]):
     kernel = serializers.CharField()
     agent = serializers.CharField()
     slot_name = serializers.CharField()
@@ -309,9 +309,9 @@ class SessionDetailOut(SessionOut):
     class Meta(SessionOut.Meta):
         fields = (*SessionOut.Meta.fields, "devices")  # type: ignore[assignment]
 
-    @extend_schema_field(HeldDeviceOut(many=True))
+    @extend_schema_field(AllocatedDeviceOut(many=True))
     def get_devices(self, session: ComputeSession) -> list[dict[str, Any]]:
-        return list(HeldDeviceOut(allocated_devices(session), many=True).data)
+        return list(AllocatedDeviceOut(allocated_devices(session), many=True).data)
 
 
 class SlotRoomOut(serializers.Serializer[Any]):
