@@ -351,7 +351,7 @@ def _starts_at(queue: Sequence[PendingSession], world: World, rules: Rules) -> i
 
 
 @given(worlds(), QUEUES)
-def test_whoever_leaves_makes_room_for_whom_they_leave(world, queue):
+def test_preemption_frees_enough_devices_for_the_preempting_session(world, queue):
     """None of them is needless, whoever ends by itself until they are gone."""
     rules = Rules(preemption=PREEMPTION)
     told = snapshot_of(world, queue, rules)

@@ -42,7 +42,7 @@ def follow(grid: BinIndex, free: list[int], told: list[tuple[int, int, int] | in
 
 @pytest.mark.parametrize("kind", [BinIndex, EmptiestFirstIndex, RoundRobinIndex])
 @given(has=agents, told=steps)
-def test_who_is_left_out_is_missed_by_nobody(
+def test_agents_left_out_change_no_result(
     kind: type[BinIndex], has: list[tuple[int, int, int]], told: list[tuple[int, int, int] | int]
 ) -> None:
     free = [packed(each, ordinal) for ordinal, each in enumerate(has)]

@@ -39,7 +39,7 @@ def total(uses: list[DayUse]) -> int:
 
 
 @given(instants, spans, amounts)
-def test_the_days_add_up_to_all_that_was_held(since: datetime, span: timedelta, amount: int) -> None:
+def test_days_add_up_to_total_use(since: datetime, span: timedelta, amount: int) -> None:
     uses = split_by_day(LiveAllocation("cpu", amount, since), since + span)
     assert total(uses) == amount * (span // MICROSECOND)
     assert len({use.day for use in uses}) == len(uses)

@@ -150,7 +150,7 @@ def turnings(draw: st.DrawFn, good: int = 1) -> Turning:
 @example(OF_THE_ISSUE)
 @example(replace(OF_THE_ISSUE, seen=(2,) * MIN_SAMPLES))
 @example(Turning((0, None), (LONGEST,)))
-def test_where_everything_ends_on_one_machine_a_session_of_a_whole_machine_starts(turning: Turning) -> None:
+def test_whole_agent_session_starts_where_everything_on_one_agent_ends(turning: Turning) -> None:
     play = Play(turning).until(COMES + BOUND)
     assert play.placed is not None, play.chosen
 

@@ -309,7 +309,7 @@ def test_every_pending_session_is_either_placed_or_deferred_with_a_reason(snapsh
 
 
 @given(snapshots())
-def test_who_is_placed_may_use_the_agent_and_ends_before_others_may(snapshot):
+def test_placed_sessions_may_use_the_agent_and_end_before_its_reservations(snapshot):
     agent_by_id = {agent.id: agent for agent in snapshot.agents}
     for session, agent_ids in plan(snapshot, NOW).placements:
         for agent in map(agent_by_id.get, agent_ids):
@@ -353,7 +353,7 @@ def test_of_equal_needs_the_older_never_waits_while_the_younger_runs(snapshot):
 
 
 @given(snapshots())
-def test_a_single_container_waits_only_if_no_agent_has_room_for_it_or_the_room_is_kept_or_reserved(snapshot):
+def test_single_container_waits_only_if_all_fitting_capacity_is_reserved(snapshot):
     held = held_by_agent(snapshot)
     reasons = {each.session_id: each.reason for each in plan(snapshot, NOW).deferrals}
     for session in snapshot.pending:
@@ -376,7 +376,7 @@ def test_a_single_container_waits_only_if_no_agent_has_room_for_it_or_the_room_i
 
 
 @given(snapshots(), ALLOWANCES)
-def test_who_waits_for_priority_alone_starts_with_one_above_all(snapshot, allowances):
+def test_session_waiting_for_priority_starts_with_the_highest(snapshot, allowances):
     snapshot = replace(snapshot, quotas=allowances)
     decided = plan(snapshot, NOW)
     held, taken = held_by_agent(snapshot), dict.fromkeys(("ann", "a1"), ResourceSlots())
@@ -398,7 +398,7 @@ def test_who_waits_for_priority_alone_starts_with_one_above_all(snapshot, allowa
 
 
 @given(snapshots())
-def test_room_is_kept_only_for_who_waits_and_of_an_agent_once(snapshot):
+def test_reservations_are_for_pending_sessions_and_once_per_agent(snapshot):
     decided = plan(snapshot, NOW)
     deferred = {each.session_id for each in decided.deferrals}
     kept = [agent_id for each in decided.reservations for agent_id in set(each.agent_ids)]

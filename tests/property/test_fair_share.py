@@ -68,9 +68,7 @@ def placed(snapshot: Snapshot) -> Counter[tuple[str, ...]]:
 
 
 @given(tenants(), st.integers(0, 60))
-def test_nobody_gets_anything_while_somebody_beside_has_less_for_the_weight(
-    known: dict[str, Tenant], free: int
-) -> None:
+def test_tenant_with_least_use_by_weight_is_served_first(known: dict[str, Tenant], free: int) -> None:
     """Among those in the same domain or project, who all want more: before the last that one got, nobody had less."""
     got = placed(group(free, crowd(PEOPLE), known))
     assert sum(amount for path, amount in got.items() if len(path) == 1) == free
@@ -106,13 +104,13 @@ def test_weights_divide_what_one_pass_has(policy: Policy, one: int, other: int, 
 
 
 @pytest.mark.parametrize("weights", [{}, {0: 3.0, 1: 3.0, 2: 3.0, 5: 0.5}], ids=["equal", "three to one"])
-def test_over_a_day_everybody_has_as_much_as_the_weight_says(weights: dict[int, float]) -> None:
+def test_use_over_a_day_follows_weights(weights: dict[int, float]) -> None:
     """Whatever size the sessions have, and however long they last."""
     hours = gpu_hours_of_a_day(Policy.FAIR_SHARE, weights=weights)
     assert jain(list(hours.values())) >= 0.99
 
 
-def test_who_held_much_waits_until_the_others_had_as_much() -> None:
+def test_tenant_with_much_use_waits_until_others_had_as_much() -> None:
     known = {"ann": Tenant(past_share=0.5)}
     got = placed(group(20, crowd(("ann", "bea")), known))
     assert (got["d", "p", "ann"], got["d", "p", "bea"]) == (0, 20)

@@ -88,7 +88,7 @@ def test_the_order_of_scopes_makes_no_difference(order, limits, used) -> None:
 
 
 @given(leasts)
-def test_who_counts_together_stands_whole_and_of_the_others_the_largest(found) -> None:
+def test_shared_limits_sum_requests_and_others_take_the_largest(found) -> None:
     told = effective_limits(found)
     joint = [
         (scope.level, limit, scope.limits[limit])

@@ -106,7 +106,7 @@ def free_at(at: datetime, agent: AgentView, decided: Plan) -> ResourceSlots:
 
 @settings(max_examples=400)
 @given(crowded(), st.sampled_from(Policy), st.sampled_from(Strategy))
-def test_what_others_left_is_got_by_whom_they_left_it_to_or_by_a_higher_priority(snapshot, policy, strategy):
+def test_preempted_capacity_goes_to_its_session_or_a_higher_priority(snapshot, policy, strategy):
     snapshot = replace(snapshot, rules=replace(snapshot.rules, policy=policy, strategy=strategy))
     decided = plan(snapshot, NOW)
     then = once_they_left(snapshot, decided)

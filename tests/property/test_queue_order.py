@@ -66,9 +66,7 @@ def test_the_newest_of_the_highest_priority_is_tried_first_where_the_last_come_f
 
 
 @given(queues(), st.integers(0, 12), PRIORITIES)
-def test_whoever_comes_last_is_tried_before_all_of_its_priority_where_the_last_come_first(
-    pending, free, priority
-):
+def test_lifo_tries_the_last_arrival_first_in_its_priority(pending, free, priority):
     before, after = tried(Rules(policy=Policy.LIFO), free, pending)
     order = before + after
     newest = session(99, -9, priority)
@@ -100,7 +98,7 @@ def test_heads_are_tried_before_all_others_of_their_band_in_their_order(
 
 @pytest.mark.parametrize("policy", STEPWISE)
 @given(queues(), st.integers(0, 12), AGEINGS)
-def test_who_was_raised_higher_is_tried_first(policy, pending, free, ageing):
+def test_higher_effective_priority_is_tried_first(policy, pending, free, ageing):
     before, after = tried(Rules(policy=policy, ageing=ageing), free, pending)
     by_id = {each.id: raised(each, ageing) for each in pending}
     bands = [by_id[each] for each in before + after]
@@ -109,9 +107,7 @@ def test_who_was_raised_higher_is_tried_first(policy, pending, free, ageing):
 
 
 @given(queues(), st.integers(0, 12), AGEINGS)
-def test_of_those_who_were_raised_to_the_same_the_newest_is_tried_first_where_the_last_come_first(
-    pending, free, ageing
-):
+def test_lifo_tries_the_newest_first_within_an_effective_priority(pending, free, ageing):
     expected = sorted(
         pending, key=lambda each: (raised(each, ageing), each.enqueued_at, each.id), reverse=True
     )
@@ -133,9 +129,7 @@ def test_a_priority_is_worth_so_much_waiting_where_the_first_come_first(pending,
 
 @pytest.mark.parametrize("policy", Policy)
 @given(queues(), st.integers(0, 12), AGEINGS, PRIORITIES)
-def test_nobody_who_comes_later_passes_who_waited_for_what_the_priorities_differ_and_one_more(
-    policy, pending, free, ageing, priority
-):
+def test_ageing_bounds_how_long_later_sessions_pass(policy, pending, free, ageing, priority):
     """So whoever waits is passed by finitely many, whatever comes and whichever the policy."""
     first = session(99, 0, priority)
     difference = max((each.priority for each in pending), default=priority) - priority
@@ -147,7 +141,7 @@ def test_nobody_who_comes_later_passes_who_waited_for_what_the_priorities_differ
 
 @pytest.mark.parametrize("policy", Policy)
 @given(queues(), st.integers(0, 12), AGEINGS, st.integers(0, 40))
-def test_waiting_lowers_nobody(policy, pending, free, ageing, waits_s):
+def test_waiting_never_lowers_priority(policy, pending, free, ageing, waits_s):
     """Among those of one priority who came a whole time of ageing apart, the older is ahead, now and later."""
     before, after = tried(
         Rules(policy=policy, ageing=ageing), free, pending, NOW + timedelta(seconds=waits_s)

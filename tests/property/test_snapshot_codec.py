@@ -67,7 +67,7 @@ def test_fields_that_came_later_have_their_defaults() -> None:
     assert _codec(Grown).read(kept, 1) == [Grown(UUID(int=1))]
 
 
-def test_types_that_nobody_foresaw_are_named() -> None:
+def test_unknown_types_are_named() -> None:
     with pytest.raises(TypeError, match="complex"):
         _codec(complex)
 

@@ -92,7 +92,7 @@ class Cluster:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_most_sessions_start_within_the_range_that_was_told(seed: int) -> None:
+def test_most_sessions_start_within_their_estimate(seed: int) -> None:
     cluster = Cluster(Random(seed))
     cluster.run(400)
     told = [(begin - asked, said) for asked, begin, said in cluster.outcomes if said is not None]
@@ -119,14 +119,14 @@ def test_what_never_ends_is_unknown_and_limits_bound_the_rest() -> None:
     assert estimate(wanted, (), [held], hosts, others) == StartRange(50, 50)
 
 
-def test_a_long_queue_is_unknown_but_for_room_that_is_kept() -> None:
+def test_long_queue_is_unknown_except_for_reservations() -> None:
     wanted = QueuedSession(UUID(int=1), {"cpu": 1}, 1, (7,), KIND)
     ahead = [wanted] * 31
     assert estimate(wanted, ahead, (), {7: {"cpu": 1}}, RunLengths({})) is None
     assert estimate(wanted, ahead, (), {7: {"cpu": 1}}, RunLengths({}), no_later_s=9.5) == StartRange(0, 10)
 
 
-def test_those_ahead_that_nobody_can_place_hold_up_nobody_and_gangs_wait_for_their_last() -> None:
+def test_unplaceable_sessions_ahead_delay_nobody_and_gangs_wait_for_their_last_kernel() -> None:
     blocked = QueuedSession(UUID(int=2), {"gpu": 1}, 1, (7,), KIND)
     gang = QueuedSession(UUID(int=1), {"cpu": 4}, 2, (7, 8), KIND)
     held = [AllocatedKernel(7, {"cpu": 4}, KIND, 0, 10.0), AllocatedKernel(8, {"cpu": 4}, KIND, 0, 40.0)]

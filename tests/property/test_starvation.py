@@ -234,7 +234,7 @@ def fits(empty: World, asked: Asked) -> bool:
 
 
 @given(streams())
-def test_first_in_first_out_nobody_waits_longer_than_all_that_are_ahead_could_run(stream):
+def test_fifo_wait_is_bounded_by_run_times_ahead(stream):
     """Those who wait when it comes start one after the other at the worst, each after LONGEST at the latest."""
     for life in Play(stream, Rules()).all_lives():
         life.demand_started(life.came + (life.others[life.came] + 1) * LONGEST)
@@ -277,7 +277,7 @@ OF_TWO_PRIORITIES = Stream(World((4, 1), (), (8, 16)), (SMALL,), ((10, ON_ONE), 
 @pytest.mark.parametrize("policy", [Policy.LIFO, Policy.DRF, Policy.FAIR_SHARE])
 @given(streams(most_large=4))
 @example(TAKING_TURNS)
-def test_whoever_room_is_kept_for_goes_first_until_it_starts(policy, stream):
+def test_session_with_reservation_is_tried_first_until_it_starts(policy, stream):
     play = Play(stream, Rules(policy=policy))
     lives = {life.session.id: life for life in play.all_lives()}
     for session_id, since in play.heads.items():
@@ -285,7 +285,7 @@ def test_whoever_room_is_kept_for_goes_first_until_it_starts(policy, stream):
 
 
 @pytest.mark.parametrize("policy", Policy)
-def test_two_who_are_raised_at_different_moments_take_no_turns(policy):
+def test_sessions_aged_at_different_times_do_not_alternate(policy):
     """Whoever got before the other stays there when that one is raised, too."""
     lives = Play(OF_TWO_PRIORITIES, Rules(policy=policy, ageing=timedelta(minutes=2))).all_lives()
     large = [life for life in lives if life.session.requirements.kernels[0] != SMALL.slots]
@@ -295,7 +295,7 @@ def test_two_who_are_raised_at_different_moments_take_no_turns(policy):
 
 
 @given(streams(owner="dov", most_large=1))
-def test_by_fair_share_whoever_never_had_anything_waits_for_nobody_who_comes_later(stream):
+def test_fair_share_tenant_without_use_is_not_passed_by_later_ones(stream):
     """Nor for those who wait and had something; those who had nothing go one after the other."""
     for life in Play(stream, Rules(policy=Policy.FAIR_SHARE)).all_lives():
         if life.session.tenants[-1] == "dov":
@@ -303,7 +303,7 @@ def test_by_fair_share_whoever_never_had_anything_waits_for_nobody_who_comes_lat
 
 
 @given(streams(owner="dov", most_large=1, is_cancelled=True))
-def test_by_dominant_shares_whoever_has_nothing_waits_for_nobody_who_comes_later(stream):
+def test_drf_tenant_without_allocation_is_not_passed_by_later_ones(stream):
     """Nobody else waits when it comes."""
     for life in Play(stream, Rules(policy=Policy.DRF)).all_lives():
         if life.session.tenants[-1] == "dov":
@@ -311,9 +311,7 @@ def test_by_dominant_shares_whoever_has_nothing_waits_for_nobody_who_comes_later
 
 
 @given(streams(machines=1), st.sets(st.integers(0, 7)), st.booleans(), st.integers(0, 9))
-def test_where_some_do_not_say_how_long_they_last_room_is_kept_once_it_has_waited_long(
-    stream, silent, is_told, patience
-):
+def test_unknown_run_times_lead_to_a_reservation_after_a_long_wait(stream, silent, is_told, patience):
     """On one machine: of several it is kept where least is missing, and another may come to be that, each time with less."""
     small = tuple(replace(each, is_told=number not in silent) for number, each in enumerate(stream.small))
     large = tuple((when, replace(each, is_told=is_told)) for when, each in stream.large)

@@ -18,7 +18,7 @@ MAYBE_PAUSED = st.one_of(RULES, st.just(Rules(is_paused=True)))
 
 
 @given(snapshots(MAYBE_PAUSED), ALLOWANCES, ASKED)
-def test_one_that_asks_hears_what_the_plan_with_it_says(snapshot, allowances, asked):
+def test_forecast_of_a_new_session_agrees_with_the_plan(snapshot, allowances, asked):
     """By a planner that goes on from one question to the next, as a process does."""
     planner = Planner()
     snapshot = replace(snapshot, quotas=allowances)
@@ -38,7 +38,7 @@ def test_one_that_asks_hears_what_the_plan_with_it_says(snapshot, allowances, as
 
 
 @given(snapshots())
-def test_those_that_wait_already_hear_what_the_plan_says(snapshot):
+def test_forecast_of_a_pending_session_agrees_with_the_plan(snapshot):
     decided = plan(snapshot, NOW)
     deferrals = {each.session_id: each for each in decided.deferrals}
     for session in snapshot.pending:

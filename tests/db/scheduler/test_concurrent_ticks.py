@@ -138,7 +138,7 @@ def test_the_wait_for_a_commit_bounds_no_other_wait(cluster):
         assert cursor.fetchone() == ("0",)
 
 
-def test_a_head_that_somebody_holds_while_it_would_start_goes_on_to_be_one():
+def test_locked_head_stays_head():
     cluster = make_cluster(scheduler="drf")
     cluster.add_agent(SMALL)
     head, beside = cluster.add_pending(SMALL), cluster.add_pending(SMALL)

@@ -40,7 +40,7 @@ def waits_for(session: ComputeSession) -> str:
     return session.status_reason if session.status == Status.PENDING else session.status
 
 
-def test_the_newest_goes_first_where_the_group_says_so():
+def test_lifo_group_starts_the_newest_first():
     cluster = make_cluster(scheduler="lifo")
     cluster.add_agent(CORE)
     cluster.add_pending(CORE, age_s=60)
@@ -48,7 +48,7 @@ def test_the_newest_goes_first_where_the_group_says_so():
     assert run_tick(cluster.group.pk) == [newest.pk]
 
 
-def test_who_holds_least_goes_first_by_what_everybody_holds_already():
+def test_fair_share_starts_user_with_least_allocation_first():
     cluster = make_cluster(scheduler="drf")
     cluster.add_agent({"cpu": 4000})
     other = factories.make_user(member_of=cluster.project)
@@ -82,7 +82,7 @@ def test_waiting_raises_a_session_above_a_higher_priority():
     assert run_tick(cluster.group.pk) == [old.pk]
 
 
-def test_room_is_kept_for_the_first_and_the_others_are_told_so():
+def test_first_session_gets_reservation_and_others_are_told():
     cluster = make_cluster()
     cluster.add_agent({"cpu": 4000})
     running = cluster.add_pending({"cpu": 2000}, timeout_s=3600)
@@ -97,7 +97,7 @@ def test_room_is_kept_for_the_first_and_the_others_are_told_so():
     assert "reserved for a session that is ahead" in str(endless.status_message)
 
 
-def test_whoever_room_is_kept_for_goes_first_until_it_starts():
+def test_session_with_reservation_is_tried_first_until_it_starts():
     """Whichever process ticks next, and whoever would be first by then."""
     cluster = make_cluster(scheduler="lifo")
     cluster.add_agent({"cpu": 2000})
@@ -117,7 +117,7 @@ def test_whoever_room_is_kept_for_goes_first_until_it_starts():
     assert SchedulerState.objects.get(group=cluster.group).head_ids == [head.pk, newest.pk]
 
 
-def test_where_no_end_is_known_room_is_kept_once_the_first_has_waited_long():
+def test_without_known_ends_reservation_follows_a_long_wait():
     cluster = make_cluster(patience_s=300)
     cluster.add_agent({"cpu": 4000})
     cluster.add_pending({"cpu": 2000})

@@ -73,7 +73,7 @@ def notices(session: ComputeSession) -> list[str]:
     return [row.outcome for row in Preemption.objects.filter(session=session).order_by("pk")]
 
 
-def test_the_lower_is_told_has_its_grace_and_leaves_and_the_higher_starts(place: Place) -> None:
+def test_lower_priority_is_notified_ended_after_grace_and_the_higher_starts(place: Place) -> None:
     low = place.run(resources=HALF)
     high = urgent(place, resources=ALL)
     run_tick(place.group.pk)
@@ -100,7 +100,7 @@ def test_the_lower_is_told_has_its_grace_and_leaves_and_the_higher_starts(place:
     assert notices(low) == [PreemptionOutcome.ENDED]
 
 
-def test_whoever_is_told_late_has_the_whole_grace_from_then_on(place: Place) -> None:
+def test_late_notice_starts_a_full_grace_period(place: Place) -> None:
     low = place.run(resources=ALL)
     urgent(place, resources=ALL)
     run_tick(place.group.pk)
@@ -115,7 +115,7 @@ def test_whoever_is_told_late_has_the_whole_grace_from_then_on(place: Place) -> 
     assert place.fresh(low).status == Status.TERMINATING
 
 
-def test_its_page_says_until_when_and_that_it_cannot_be_put_off(place: Place) -> None:
+def test_page_of_preempted_session_shows_end_without_extension(place: Place) -> None:
     low, reader = place.run(resources=HALF), actor_for(place.owner)
     assert messages.next_end_row(reader, access_session(reader, low.pk, Action.VIEW)) is None
     urgent(place, resources=ALL)
@@ -127,7 +127,7 @@ def test_its_page_says_until_when_and_that_it_cannot_be_put_off(place: Place) ->
     assert "preempted by a session with a higher priority" in told["why"]
 
 
-def test_nobody_leaves_where_another_took_of_the_room_meanwhile(place: Place) -> None:
+def test_preemption_is_cancelled_if_capacity_was_taken_meanwhile(place: Place) -> None:
     low, high = place.run(resources=HALF), urgent(place, resources=ALL)
     run_tick(place.group.pk)
     assert place.fresh(high).status_reason == "making_room"
@@ -141,9 +141,7 @@ def test_nobody_leaves_where_another_took_of_the_room_meanwhile(place: Place) ->
 
 
 @pytest.mark.parametrize("is_put_off", [False, True])
-def test_one_leaves_less_where_a_time_limit_ends_another_within_the_grace(
-    place: Place, is_put_off: bool
-) -> None:
+def test_end_within_grace_spares_a_victim(place: Place, is_put_off: bool) -> None:
     short, *others = (place.run(resources={"cpu": count, "mem": "1g"}) for count in (2, 3, 3))
     ending = ComputeSession.objects.filter(pk=short.pk)
     ending.update(timeout_s=600, deadline_at=clock.now() + timedelta(seconds=30))
@@ -164,7 +162,7 @@ def test_one_leaves_less_where_a_time_limit_ends_another_within_the_grace(
         assert place.fresh(high).status == Status.SCHEDULED
 
 
-def test_who_cannot_be_told_does_not_hold_up_for_ever_whom_it_leaves_for(place: Place) -> None:
+def test_undeliverable_notice_does_not_block_preemption_for_ever(place: Place) -> None:
     low, high = place.run(resources=ALL), urgent(place, resources=ALL)
     run_tick(place.group.pk)  # and nobody tells
     ComputeSession.objects.filter(pk=high.pk).update(held_for=Hold.START_TIME.value)
@@ -186,7 +184,7 @@ def test_who_cannot_be_told_does_not_hold_up_for_ever_whom_it_leaves_for(place: 
     assert place.fresh(other).status == Status.TERMINATING
 
 
-def test_further_ticks_ask_nobody_else_to_leave(place: Place) -> None:
+def test_further_ticks_preempt_no_more(place: Place) -> None:
     for _ in range(2):
         place.run(resources=HALF)
     high = urgent(place, resources=HALF)
@@ -200,7 +198,7 @@ def test_further_ticks_ask_nobody_else_to_leave(place: Place) -> None:
     assert Preemption.objects.count() == 1, "its room is on the way"
 
 
-def test_room_that_was_made_goes_to_nobody_else(place: Place) -> None:
+def test_preempted_capacity_goes_to_no_other_session(place: Place) -> None:
     low = place.run(resources=ALL)
     high = urgent(place, resources=ALL)
     tick(place)
@@ -211,7 +209,7 @@ def test_room_that_was_made_goes_to_nobody_else(place: Place) -> None:
     assert [place.fresh(each).status for each in (high, small)] == [Status.SCHEDULED, Status.PENDING]
 
 
-def test_nobody_leaves_for_who_went_away(place: Place) -> None:
+def test_preemption_is_cancelled_if_the_session_is_cancelled(place: Place) -> None:
     low = place.run(resources=ALL)
     high = urgent(place, resources=ALL)
     tick(place)
@@ -226,7 +224,7 @@ def test_nobody_leaves_for_who_went_away(place: Place) -> None:
     assert notices(low) == [PreemptionOutcome.SPARED, PreemptionOutcome.OPEN], "for the next it may"
 
 
-def test_nobody_leaves_for_who_found_room_elsewhere(place: Place) -> None:
+def test_preemption_is_cancelled_if_the_session_is_placed_elsewhere(place: Place) -> None:
     low = place.run(resources=HALF)
     other = place.run(resources=HALF)
     high = urgent(place, resources=HALF)
@@ -240,7 +238,7 @@ def test_nobody_leaves_for_who_found_room_elsewhere(place: Place) -> None:
     assert Preemption.objects.get().outcome == PreemptionOutcome.SPARED
 
 
-def test_nobody_leaves_in_a_group_that_was_paused_though_no_tick_has_seen_it(place: Place) -> None:
+def test_pausing_the_group_cancels_preemption_before_a_tick(place: Place) -> None:
     low = place.run(resources=HALF)
     urgent(place, resources=ALL)
     tick(place)
@@ -260,7 +258,7 @@ def test_a_plan_that_took_longer_than_the_grace_is_committed(place: Place) -> No
 
 
 @pytest.mark.parametrize("change", ["limit", "pause", "rule", "priority"])
-def test_nobody_leaves_for_who_could_not_start_then(place: Place, change: str) -> None:
+def test_preemption_is_cancelled_if_the_session_could_not_start(place: Place, change: str) -> None:
     low = place.run(resources=HALF)
     high = urgent(place, resources=ALL)
     tick(place)
@@ -279,7 +277,7 @@ def test_nobody_leaves_for_who_could_not_start_then(place: Place, change: str) -
     assert notices(low)[0] == PreemptionOutcome.SPARED
 
 
-def test_the_next_attempt_leaves_for_nobody(place: Place) -> None:
+def test_preemption_that_ended_with_one_attempt_spares_the_next(place: Place) -> None:
     low = place.run(resources=ALL, type="batch", command="false", max_retries=1)
     high = urgent(place, resources=ALL)
     tick(place)
@@ -310,7 +308,7 @@ def test_the_end_of_the_next_attempt_is_no_promise(place: Place) -> None:
     assert not read_preemptions(ResourceGroup.objects.get()).claims
 
 
-def test_who_left_waits_behind_and_not_before_whom_it_left_for(place: Place) -> None:
+def test_preempted_session_queues_behind_the_preempting_one(place: Place) -> None:
     ResourceGroup.objects.filter(pk=place.group.pk).update(ageing_s=1)
     low = place.run(resources=ALL, type="batch", command="true", requeues=True)
     ComputeSession.objects.filter(pk=low.pk).update(created_at=clock.now() - timedelta(days=2))
@@ -322,7 +320,7 @@ def test_who_left_waits_behind_and_not_before_whom_it_left_for(place: Place) -> 
     assert [place.fresh(each).status for each in (high, low)] == [Status.SCHEDULED, Status.PENDING]
 
 
-def test_a_notice_for_who_waits_no_more_is_not_given(place: Place) -> None:
+def test_no_notice_if_the_preempting_session_waits_no_more(place: Place) -> None:
     low = place.run(resources=ALL)
     high = urgent(place, resources=ALL)
     terminate_session(actor=actor_for(place.owner), session_id=high.pk)
@@ -331,7 +329,7 @@ def test_a_notice_for_who_waits_no_more_is_not_given(place: Place) -> None:
     assert notices(low) == []
 
 
-def test_the_word_for_making_room_is_that_of_the_scheduler() -> None:
+def test_reason_code_of_preemption_is_that_of_the_scheduler() -> None:
     assert preemption.MAKING_ROOM == ReasonCode.MAKING_ROOM
 
 
@@ -386,7 +384,7 @@ def test_a_machine_that_moves_does_not_carry_its_sessions_under_another_rule(pla
     assert guest_of.fresh(guest).is_running
 
 
-def test_nobody_leaves_a_machine_that_was_moved_away(place: Place) -> None:
+def test_moved_agent_cancels_preemption(place: Place) -> None:
     low, high = place.run(resources=ALL), urgent(place, resources=ALL)
     tick(place)
     move_agent(actor=SYSTEM, agent_id=place.agent.pk, group_id=make_place().group.pk)
@@ -410,7 +408,7 @@ def test_the_clock_takes_no_grace_away(place: Place) -> None:
     assert place.fresh(low).status == Status.TERMINATING
 
 
-def test_the_database_lets_a_session_leave_for_one_only(place: Place) -> None:
+def test_database_allows_one_preempting_session_per_victim(place: Place) -> None:
     low = place.run(resources=HALF)
     first, second = urgent(place), urgent(place)
     facts = {"agent": place.agent, "decided_at": clock.now(), "ends_at": over()}

@@ -96,7 +96,7 @@ def test_a_gang_is_placed_whole(cluster):
     assert {kernel.agent_id for kernel in session.kernels.all()} == {agent.pk for agent in agents}
 
 
-def test_a_gang_without_room_for_all_holds_nothing(cluster):
+def test_gang_without_capacity_for_all_holds_nothing(cluster):
     agents = [cluster.add_agent(SMALL) for _ in range(2)]
     session = cluster.add_pending(SMALL, kernels=3)
     assert run_tick(cluster.group.pk) == []
@@ -177,7 +177,7 @@ def test_a_session_cancelled_after_the_snapshot_drops_out_alone(cluster, launche
     assert launched == [str(other.pk)]
 
 
-def test_a_cancelled_session_is_not_told_why_it_waits(cluster):
+def test_cancelled_session_gets_no_pending_reason(cluster):
     session = cluster.add_pending(SMALL)
     decided = plan_now(cluster)
     transitions.transition(session.pk, to=Status.CANCELLED, reason=Reason.USER_REQUESTED, actor=SYSTEM)

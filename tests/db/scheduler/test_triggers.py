@@ -149,7 +149,7 @@ def test_a_stale_tick_is_followed_by_a_pause_and_requested_once(sent, monkeypatc
     assert sent == [(7, 0.0)]
 
 
-def test_a_tick_that_fails_is_followed_by_a_pause_too_and_keeps_nobody_out(sent, monkeypatch):
+def test_failed_tick_is_followed_by_a_pause_too_and_blocks_no_request(sent, monkeypatch):
     def fail(group_id: int) -> None:
         raise ValueError(group_id)
 
@@ -164,7 +164,7 @@ def test_a_tick_that_fails_is_followed_by_a_pause_too_and_keeps_nobody_out(sent,
     assert sent == [(7, 0.0)]
 
 
-def test_a_request_whose_task_was_lost_keeps_others_back_for_a_while_only(sent, monkeypatch):
+def test_lost_task_delays_further_requests_for_a_while_only(sent, monkeypatch):
     monkeypatch.setattr(triggers, "REQUESTED_FOR_S", 1)
     request_tick(7)
 
@@ -212,7 +212,7 @@ def test_without_redis_ticks_run_and_the_timer_alone_is_right(cluster, monkeypat
     assert ComputeSession.objects.get(pk=session.pk).status == Status.SCHEDULED
 
 
-def test_whoever_comes_beside_ticks_of_several_workers_is_placed_soon(cluster, monkeypatch):
+def test_session_submitted_during_ticks_of_several_workers_is_placed_soon(cluster, monkeypatch):
     """Workers take what is sent when its time has come, in threads with connections of their own."""
     messages: Queue[dict[str, Any] | None] = Queue()
 

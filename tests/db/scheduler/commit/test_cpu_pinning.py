@@ -34,7 +34,7 @@ def test_so_do_elements_of_an_array(place: Place) -> None:
     assert sorted(build_kernel_plan(each, each.kernels.get()).cpuset for each in elements) == ["2", "3"]
 
 
-def test_cores_of_whoever_ended_are_free(place: Place) -> None:
+def test_cores_of_ended_sessions_are_free(place: Place) -> None:
     session = place.run(resources={"cpu": 4, "mem": "1g"})
     place.end(session)
     assert Kernel.objects.get(session=session).cpuset == ""

@@ -28,7 +28,7 @@ def row_version(session: ComputeSession) -> str:
         return str(cursor.fetchone()[0])
 
 
-def test_a_waiting_row_is_written_only_when_what_it_says_changes(cluster):
+def test_pending_reason_is_written_only_if_it_changes(cluster):
     session = cluster.add_pending(SMALL)
     run_tick(cluster.group.pk)
     before = row_version(session)

@@ -186,7 +186,7 @@ def test_what_runs_goes_with_a_machine_that_is_moved_and_what_has_ended_stays(cl
     assert DecayedUse.objects.filter(group_id=other.group.pk).exists()
 
 
-def test_whoever_held_less_lately_goes_first(cluster: Cluster) -> None:
+def test_user_with_less_recent_use_goes_first(cluster: Cluster) -> None:
     other = factories.make_user(member_of=cluster.project)
     release(hold(cluster, CORE, HALF_LIFE))
     cluster.add_pending({"cpu": 4000}, age_s=600)
@@ -229,7 +229,7 @@ def test_domains_projects_and_owners_have_shares_in_what_their_machines_are(clus
     )
 
 
-def test_what_people_of_a_project_that_is_gone_held_counts_for_nobody(cluster: Cluster) -> None:
+def test_use_in_a_deleted_project_counts_for_nobody(cluster: Cluster) -> None:
     DecayedUse.objects.create(
         group_id=cluster.group.pk, project_id=0, user_id=cluster.owner.pk, slot_name="cpu", average=4000,
         as_of=clock.now(),

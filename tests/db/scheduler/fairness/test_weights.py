@@ -109,7 +109,7 @@ def test_a_person_who_has_a_weight_and_nothing_else_is_listed_last(cluster: Clus
     assert (standing.name, standing.target, standing.above) == (cluster.owner.email, None, ())
 
 
-def test_what_somebody_held_who_is_gone_is_their_projects(cluster: Cluster) -> None:
+def test_use_of_a_deleted_user_counts_for_the_project(cluster: Cluster) -> None:
     DecayedUse.objects.create(
         group_id=cluster.group.pk, project_id=cluster.project.pk, user_id=0, slot_name="cpu", average=4000,
         as_of=clock.now(),
@@ -118,6 +118,6 @@ def test_what_somebody_held_who_is_gone_is_their_projects(cluster: Cluster) -> N
     assert standings(cluster, Level.PROJECT)[cluster.project.name].lately == pytest.approx(0.5, rel=1e-3)
 
 
-def test_where_nobody_was_nobody_stands(cluster: Cluster, django_assert_max_num_queries: Any) -> None:
+def test_unused_group_has_no_fair_share_entries(cluster: Cluster, django_assert_max_num_queries: Any) -> None:
     with django_assert_max_num_queries(8):
         assert read_fair_share_entries(cluster.group, Level.DOMAIN) == []

@@ -58,7 +58,7 @@ def told(place: Place, session: ComputeSession) -> Any:
     return api_client(place.owner).get(f"/api/v1/sessions/{session.pk}/expected-start/").json()
 
 
-def test_in_a_paused_group_nobody_knows(place: Place) -> None:
+def test_paused_group_has_no_expected_start(place: Place) -> None:
     place.run(resources=ALL, type="batch", command="sleep 1", timeout_s=3600)
     waiting = place.place(resources=ALL)
     ResourceGroup.objects.update(is_active=False)
@@ -68,7 +68,7 @@ def test_in_a_paused_group_nobody_knows(place: Place) -> None:
     assert told(place, waiting)["expected_start"] is None
 
 
-def test_without_history_and_limits_nobody_knows(place: Place, browser_of: Any) -> None:
+def test_no_expected_start_without_history_and_time_limits(place: Place, browser_of: Any) -> None:
     place.run(resources=ALL)
     waiting = place.place(resources=ALL)
     found = told(place, waiting)
@@ -76,7 +76,7 @@ def test_without_history_and_limits_nobody_knows(place: Place, browser_of: Any) 
     assert "probably" not in browser_of(place.owner).get(f"/sessions/{waiting.pk}/").content.decode()
 
 
-def test_history_says_when_and_the_page_says_it_too(place: Place, browser_of: Any) -> None:
+def test_expected_start_from_history_is_on_the_page(place: Place, browser_of: Any) -> None:
     ran(place, 10, 20, 30, 40, 50)
     place.run(resources=ALL)
     waiting = place.place(resources=ALL)
@@ -96,7 +96,7 @@ def test_a_time_limit_is_known_and_those_ahead_wait_first(place: Place) -> None:
     assert two is not None and two.latest_s is not None and 880 <= two.latest_s <= 910  # noqa: PT018
 
 
-def test_what_does_not_wait_for_room_has_no_range(place: Place) -> None:
+def test_no_expected_start_unless_waiting_for_capacity(place: Place) -> None:
     running = place.run(timeout_s=600)
     assert expected_start(running) is None
     limit(place.owner, max_slots={"cpu": 1000})
@@ -106,7 +106,7 @@ def test_what_does_not_wait_for_room_has_no_range(place: Place) -> None:
 
 
 @pytest.mark.parametrize(("hours", "timeout_s", "starts_h"), [(0, 600, 2), (1, 7200, 3), (1, None, 3)])
-def test_who_waits_for_a_reservation_reads_when_its_machine_is_free(
+def test_session_waiting_for_reserved_agent_reads_when_it_is_free(
     place: Place, hours: int, timeout_s: int | None, starts_h: int
 ) -> None:
     begins = clock.now() + timedelta(hours=hours)
@@ -125,7 +125,7 @@ def test_who_waits_for_a_reservation_reads_when_its_machine_is_free(
     assert starts_h * 3600 - 60 <= found.earliest_s <= found.latest_s <= starts_h * 3600  # type: ignore[operator]
 
 
-def test_who_waits_for_its_own_reservation_reads_when_that_begins_and_starts_then(place: Place) -> None:
+def test_session_waiting_for_own_reservation_reads_its_start(place: Place) -> None:
     begins = clock.now() + timedelta(hours=1)
     reserve_agents(
         actor=SYSTEM,
@@ -167,14 +167,14 @@ def test_what_the_next_tick_places_starts_now(place: Place) -> None:
     assert expected_start(place.enqueue()) == StartRange(0, 10)
 
 
-def test_room_that_another_session_takes_in_the_same_tick_is_not_told_twice(place: Place) -> None:
+def test_capacity_taken_in_the_same_tick_is_not_offered_twice(place: Place) -> None:
     place.enqueue(resources=ALL, timeout_s=600)
     found = expected_start(place.enqueue(resources=ALL))
     assert found is not None
     assert 590 <= (found.latest_s or 0) <= 600
 
 
-def test_one_that_finds_its_machine_reserved_is_told_when_it_may_be_used(place: Place) -> None:
+def test_expected_start_is_the_end_of_a_reservation(place: Place) -> None:
     reserve_agents(
         actor=SYSTEM,
         group_id=place.group.pk,
@@ -203,7 +203,7 @@ def test_an_estimate_takes_a_fixed_number_of_queries(place: Place) -> None:
     assert counts.pop() <= 14
 
 
-def test_who_waits_for_a_limit_reads_whom_to_ask(place: Place, browser_of: Any) -> None:
+def test_session_waiting_for_a_limit_reads_whom_to_ask(place: Place, browser_of: Any) -> None:
     make_place()
     limit(place.owner, max_slots={"cpu": 1000})
     place.run()
@@ -215,7 +215,9 @@ def test_who_waits_for_a_limit_reads_whom_to_ask(place: Place, browser_of: Any) 
     assert who in page
 
 
-def test_who_waits_for_room_reads_what_is_free_and_which_group_has_it(place: Place, browser_of: Any) -> None:
+def test_session_waiting_for_capacity_reads_free_capacity_and_other_groups(
+    place: Place, browser_of: Any
+) -> None:
     elsewhere = make_place()
     has_image(elsewhere.agent, place)
     place.run(resources={"cpu": 7, "mem": "1g"})
@@ -227,7 +229,7 @@ def test_who_waits_for_room_reads_what_is_free_and_which_group_has_it(place: Pla
     assert forecast_waiting_session(actor_for(elsewhere.owner), waiting).other_groups == ()  # type: ignore[union-attr]
 
 
-def test_who_starts_with_the_next_tick_is_not_sent_elsewhere(place: Place) -> None:
+def test_session_starting_next_tick_gets_no_other_group(place: Place) -> None:
     make_place()
     found = told(place, place.enqueue())
     assert found["expected_start"] is not None
@@ -258,9 +260,7 @@ def test_lists_fetch_when_those_start_that_one_sees(place: Place, browser_of: An
     assert f"start-{first.pk}" not in browser_of(stranger).get("/queue/").content.decode()
 
 
-def test_of_those_that_wait_for_no_room_and_of_what_is_no_session_nothing_is_said(
-    place: Place, browser_of: Any
-) -> None:
+def test_no_forecast_for_held_sessions_and_unknown_ids(place: Place, browser_of: Any) -> None:
     running = place.run(timeout_s=600)
     limit(place.owner, max_slots={"cpu": 1000})
     waiting = place.place()
@@ -284,7 +284,7 @@ def test_many_starts_take_as_many_queries_as_one(place: Place, browser_of: Any) 
     assert counts[1] == counts[3] < counts[0]
 
 
-def test_an_estimate_that_was_wrong_is_not_said_again(place: Place) -> None:
+def test_past_estimate_is_not_shown_again(place: Place) -> None:
     """Others turn over, so that the machine is never empty: each time it would have been, had nobody come."""
     ran(place, *[2] * 5)
     other = place.run(resources={"cpu": 4, "mem": "1g"})
@@ -301,7 +301,7 @@ def test_an_estimate_that_was_wrong_is_not_said_again(place: Place) -> None:
     assert latest[2] == pytest.approx(240, abs=2)  # in two minutes room is gathered, for two minutes
 
 
-def test_where_room_is_gathered_beside_what_never_ends_the_page_says_that_nobody_knows(
+def test_page_says_that_start_is_unknown_beside_endless_sessions(
     place: Place, browser_of: Callable[[User], Client]
 ) -> None:
     ran(place, *[2] * 5)
@@ -317,7 +317,7 @@ def test_where_room_is_gathered_beside_what_never_ends_the_page_says_that_nobody
     assert forgotten.name not in body["unknown_because"]
 
 
-def test_behind_many_nobody_says_that_something_has_no_time_limit(place: Place) -> None:
+def test_long_queue_hides_missing_time_limits(place: Place) -> None:
     place.run(resources=ALL, timeout_s=600)
     for _ in range(MAX_AHEAD):
         place.enqueue(resources=ALL, timeout_s=600)
@@ -329,7 +329,7 @@ def test_behind_many_nobody_says_that_something_has_no_time_limit(place: Place) 
     )
 
 
-def test_of_a_strict_placement_rule_nobody_says_that_something_has_no_time_limit(place: Place) -> None:
+def test_strict_placement_rule_hides_missing_time_limits(place: Place) -> None:
     place.run(resources=ALL, timeout_s=600)
     place.enqueue(resources=ALL, timeout_s=600)
     session = place.enqueue(
@@ -339,7 +339,7 @@ def test_of_a_strict_placement_rule_nobody_says_that_something_has_no_time_limit
     assert (body["expected_start"], body["unknown_because"]) == (None, "")
 
 
-def test_the_latest_is_of_the_machine_where_room_is_kept(place: Place) -> None:
+def test_latest_start_is_that_of_the_reserved_agent(place: Place) -> None:
     """What becomes free on the other one may go to whoever comes."""
     ran(place, *[2] * 5)
     other = make_place()

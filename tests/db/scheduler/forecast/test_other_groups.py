@@ -70,7 +70,7 @@ def reserve(other: Place, *, begins: timedelta | None = None, grantee: Project |
     )
 
 
-def test_one_with_room_is_offered(place: Place, other: Place) -> None:
+def test_group_with_free_capacity_is_suggested(place: Place, other: Place) -> None:
     assert is_offered(place, other)
 
 
@@ -83,7 +83,9 @@ def test_accelerators_are_of_the_model_that_is_wanted(place: Place, other: Place
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
-def test_who_names_a_machine_is_sent_nowhere(place: Place, other: Place, elsewhere: bool) -> None:
+def test_session_with_designated_agent_gets_no_suggestion(
+    place: Place, other: Place, elsewhere: bool
+) -> None:
     assert not is_offered(place, other, designated_agent=place.agent.name, may_run_elsewhere=elsewhere)
 
 
@@ -121,6 +123,6 @@ def test_before_a_reservation_only_what_ends_in_time_is_sent_there(
     assert is_offered(place, other, timeout_s=1800, **BATCH)
 
 
-def test_a_reservation_that_is_far_keeps_nobody_out(place: Place, other: Place) -> None:
+def test_distant_reservation_does_not_prevent_suggestion(place: Place, other: Place) -> None:
     reserve(other, begins=timedelta(days=8))
     assert is_offered(place, other)

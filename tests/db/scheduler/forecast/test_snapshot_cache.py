@@ -43,7 +43,7 @@ def outlook(place: Place, **asked: Any) -> StartForecast:
     return forecast_session(actor_for(place.owner), parse_request(place.request(**asked))).outlook
 
 
-def test_who_asks_again_has_the_group_read_no_more(place: Place) -> None:
+def test_second_forecast_reads_the_group_from_cache(place: Place) -> None:
     first = outlook(place)
     with CaptureQueriesContext(
         connection,
@@ -54,7 +54,7 @@ def test_who_asks_again_has_the_group_read_no_more(place: Place) -> None:
     assert not [each for each in queries if "kernelallocation" in each["sql"]]
 
 
-def test_a_group_in_which_somebody_else_goes_first_is_read_anew(place: Place) -> None:
+def test_changed_queue_order_invalidates_the_cache(place: Place) -> None:
     outlook(place)
     state = SchedulerState.objects.create(group=place.group, head_ids=[place.enqueue().pk])
     outlook(place)
@@ -92,7 +92,7 @@ def test_a_range_is_that_of_the_project_that_is_asked_for(place: Place, is_full_
     assert (ranges[full] is None, ranges[other] is None) == (True, False)
 
 
-def test_behind_a_crowd_nobody_knows_and_before_it_all_is_known(place: Place) -> None:
+def test_sessions_behind_the_backlog_threshold_have_no_forecast(place: Place) -> None:
     """Who finds out where the crowd ends is behind it; who asks afterwards may be before it."""
     place.run(resources=ALL, timeout_s=600)
     for _ in range(MAX_AHEAD + 1):
@@ -117,7 +117,7 @@ def test_a_range_is_drawn_once_for_the_same_question(place: Place) -> None:
 
 
 @pytest.mark.parametrize("change", ["starts", "ends", "drains", "shrinks", "pauses", "waits", "reserves"])
-def test_what_changes_is_said_at_once(place: Place, change: str) -> None:
+def test_changes_are_visible_at_once(place: Place, change: str) -> None:
     running = place.run(resources=ALL) if change == "ends" else None
     before = outlook(place, resources=ALL)
     assert before.starts_now == (running is None)
@@ -145,7 +145,7 @@ def test_what_changes_is_said_at_once(place: Place, change: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_what_is_kept_says_what_a_process_that_just_began_says_and_what_the_tick_does(seed: int) -> None:
+def test_cached_and_fresh_forecasts_agree_with_the_tick(seed: int) -> None:
     snapshot_cache.clear_cache()
     place, chance = make_place(), Random(seed)
     ResourceGroup.objects.update(patience_s=0, scheduler=chance.choice(list(Policy)).value)

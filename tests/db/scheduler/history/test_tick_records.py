@@ -58,9 +58,7 @@ def fill(cluster: Cluster) -> list[ComputeSession]:
     ]
 
 
-def test_a_tick_is_kept_with_what_it_decided_and_decides_it_again(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_recorded_tick_replays_the_same_decision(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     committed = []
     commit = tick.commit_plan
     monkeypatch.setattr(tick, "commit_plan", lambda plan: committed.append(plan) or commit(plan))
@@ -81,9 +79,7 @@ def test_a_tick_is_kept_with_what_it_decided_and_decides_it_again(
     assert not pending_periods(first)
 
 
-def test_who_asks_again_about_a_tick_has_nothing_decided_anew(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_replay_of_a_tick_is_cached(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(cluster)
     run_tick(cluster.group.pk)
     decided = replay(KeptTick.objects.get())
@@ -94,7 +90,7 @@ def test_who_asks_again_about_a_tick_has_nothing_decided_anew(
     assert again.plan is decided.plan
 
 
-def test_ticks_that_decide_nothing_new_are_not_kept(cluster: Cluster) -> None:
+def test_ticks_without_new_decisions_are_not_recorded(cluster: Cluster) -> None:
     fill(cluster)
     for _tick in range(3):
         run_tick(cluster.group.pk)
@@ -114,7 +110,7 @@ def test_what_changes_often_is_pictured_less_often(cluster: Cluster, monkeypatch
     assert replay(second) is None
 
 
-def test_reasons_are_added_when_they_change_and_the_newest_are_kept(
+def test_wait_reasons_are_added_on_change_and_the_newest_retained(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recorder, "MAX_REASONS", 3)
@@ -137,7 +133,9 @@ def test_another_process_adds_no_reason_twice(cluster: Cluster, monkeypatch: pyt
     assert KeptTick.objects.count() == 2
 
 
-def test_what_cannot_be_kept_disturbs_no_tick(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_recording_does_not_disturb_the_tick(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object) -> None:
         raise DatabaseError("full")
 
@@ -147,7 +145,7 @@ def test_what_cannot_be_kept_disturbs_no_tick(cluster: Cluster, monkeypatch: pyt
     assert not KeptTick.objects.exists()
 
 
-def test_why_somebody_waited_then(cluster: Cluster) -> None:
+def test_past_wait_reason_is_found(cluster: Cluster) -> None:
     _, second, _ = fill(cluster)
     run_tick(cluster.group.pk)
     [stay] = pending_periods(second)
@@ -177,7 +175,7 @@ def fresh(session: ComputeSession) -> ComputeSession:
 
 
 @pytest.mark.parametrize("ticks_elsewhere", [False, True], ids=["one process", "another between"])
-def test_who_is_tried_again_waits_anew_for_the_same_reason(ticks_elsewhere: bool) -> None:
+def test_retried_session_starts_a_new_wait_for_the_same_reason(ticks_elsewhere: bool) -> None:
     place, whole = make_place(), {"cpu": 8, "mem": "1g"}
     first = place.run(resources=whole)
     batch = place.enqueue(type="batch", command="make", resources=whole, max_retries=2)
@@ -204,7 +202,7 @@ def test_who_is_tried_again_waits_anew_for_the_same_reason(ticks_elsewhere: bool
     assert past_wait(waits, clock.now(), stays) is not None
 
 
-def test_who_is_held_in_the_queue_does_not_wait_for_room_meanwhile() -> None:
+def test_held_session_does_not_wait_for_capacity() -> None:
     place = make_place()
     group = ResourceGroup.objects.filter(pk=place.group.pk)
     place.run(resources={"cpu": 8, "mem": "1g"})
@@ -255,7 +253,7 @@ def test_old_ticks_and_large_pictures_are_forgotten(
     assert set(KeptTick.objects.all()) == {newest, middle}
 
 
-def test_the_page_and_rest_say_why_and_name_nobody(browser_of: Browser) -> None:
+def test_page_and_rest_explain_without_names(browser_of: Browser) -> None:
     place = make_place(cpu_milli=1000)
     place.run()
     other = make_user(member_of=place.project)

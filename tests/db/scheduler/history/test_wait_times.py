@@ -51,7 +51,7 @@ def test_one_alone_is_half_and_nine_of_ten_and_the_longest(place: Place) -> None
     assert waits_of(place) == WaitTimes(1, 3, 3, 3)
 
 
-def test_who_has_no_place_yet_is_not_counted(place: Place) -> None:
+def test_pending_sessions_are_not_counted(place: Place) -> None:
     place.enqueue()
     place.place()
     assert waits_of(place) == WaitTimes()
@@ -94,7 +94,7 @@ def test_it_is_one_question_whatever_has_started(
         assert waits_of(place).started == 3
 
 
-def test_whose_history_is_gone_is_left_out(place: Place) -> None:
+def test_sessions_without_history_are_left_out(place: Place) -> None:
     let_wait(place.run(), 3)
     SessionTransition.objects.filter(session=place.run()).delete()
     assert waits_of(place) == WaitTimes(1, 3, 3, 3)

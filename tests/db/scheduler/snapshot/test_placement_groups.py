@@ -107,7 +107,7 @@ def test_groups_of_another_name_or_owner_are_others(cluster: Cluster) -> None:
     ]
 
 
-def test_who_names_no_group_costs_no_query(cluster: Cluster) -> None:
+def test_sessions_without_placement_group_cost_no_query(cluster: Cluster) -> None:
     cluster.add_pending(SMALL)
     with CaptureQueriesContext(connection) as plain:
         snapshot = read_snapshot(cluster.group.pk)
@@ -179,7 +179,7 @@ def test_gangs_are_read_from_the_session(cluster: Cluster) -> None:
     assert "only 3 that are large enough" in str(waits.status_message)
 
 
-def test_a_check_knows_who_hosts_the_group(db: None) -> None:
+def test_check_knows_agents_of_the_group(db: None) -> None:
     snapshot_cache.clear_cache()
     place = make_place()
     place.run(placement_group=GROUP, placement_rule="spread")
@@ -205,7 +205,7 @@ def place(db: None) -> Place:
     return make_place()
 
 
-def test_the_database_refuses_what_no_request_says(place: Place) -> None:
+def test_database_refuses_invalid_placement_groups(place: Place) -> None:
     session = place.enqueue(placement_group=GROUP, placement_rule="pack")
     wrong = [{"placement_rule": "near"}, {"placement_rule": ""}, {"placement_group": ""}, {"gang": "odd"}]
     for values in wrong:
@@ -219,7 +219,7 @@ def test_one_more_like_it_is_of_its_group(place: Place) -> None:
     assert (like["placement_group"], like["placement_rule"]) == (GROUP, "pack")
 
 
-def test_what_runs_in_another_resource_group_binds_nobody(cluster: Cluster) -> None:
+def test_members_in_another_resource_group_do_not_count(cluster: Cluster) -> None:
     first = add(cluster, "strict_pack")
     run_tick(cluster.group.pk)
     Agent.objects.filter(pk=machines(first)[0]).update(resource_group=make_cluster().group)

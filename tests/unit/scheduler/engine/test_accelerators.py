@@ -130,7 +130,7 @@ def test_the_most_of_one_device_is_a_whole_one_or_what_is_left_of_a_shared_one()
     assert most_for_one_kernel((), "gpu") == MAX_AMOUNT
 
 
-def test_two_halves_are_no_whole_device_and_the_reason_says_so():
+def test_two_free_halves_are_no_whole_device_and_reason_says_so():
     decided = decide([agent(1, 2, 500, 500)], session(1, 1000))
     [deferral] = decided.deferrals
     assert deferral.reason is ReasonCode.FRAGMENTED
@@ -139,14 +139,14 @@ def test_two_halves_are_no_whole_device_and_the_reason_says_so():
 
 
 @pytest.mark.parametrize(("are_known", "names"), [(True, {"gpu"}), (False, set())])
-def test_what_one_device_has_is_said_of_those_that_are_known_one_by_one(are_known: bool, names: set[str]):
+def test_reason_states_capacity_of_one_device_if_devices_are_known(are_known: bool, names: set[str]):
     asked, one = session(1, 500), agent(1, 2, 700, whole=1)
     view = one if are_known else replace(one, devices=())
     machines = capacity_tracker(AgentIndex(Snapshot(1, "lab", 0, (view,), (asked,))), NOW, {})
     assert machines.free_devices(asked.requirements).keys() == names
 
 
-def test_two_quarters_are_no_half_and_the_reason_says_so():
+def test_two_free_quarters_are_no_half_and_reason_says_so():
     [deferral] = decide([agent(1, 2, 250, 250)], session(1, 500)).deferrals
     assert deferral.reason is ReasonCode.FRAGMENTED
     assert "of no device more than 0.25 gpu" in str(message_for(deferral.explanation, "lab"))
@@ -155,7 +155,7 @@ def test_two_quarters_are_no_half_and_the_reason_says_so():
 @pytest.mark.parametrize(
     ("asked", "others", "free"), [(500, agent(2, 2, 300, 300), 300), (1000, agent(2, 2, 500, 500), 500)]
 )
-def test_devices_on_agents_without_room_for_the_rest_are_not_told_of(asked, others, free):
+def test_reason_ignores_devices_of_agents_without_other_capacity(asked, others, free):
     [deferral] = decide([agent(1, 1, whole=1, cpu=0), others], session(1, asked)).deferrals
     assert (deferral.reason, deferral.explanation.devices) == (
         ReasonCode.FRAGMENTED,
@@ -163,7 +163,7 @@ def test_devices_on_agents_without_room_for_the_rest_are_not_told_of(asked, othe
     )
 
 
-def test_agents_whose_devices_nobody_knows_count_amounts():
+def test_agents_with_unknown_devices_count_amounts():
     unknown = replace(agent(1, 2, 500, 500), devices=())
     assert placed(decide([unknown, agent(2, 1)], session(1, 1000), session(2, 500))) == {1: (1,)}
     assert placed(decide([unknown, agent(2, 1)], session(1, 500), session(2, 500))) == {1: (1,), 2: (1,)}
@@ -182,7 +182,7 @@ def test_more_than_one_device_is_given_whole_or_not_at_all():
     assert placed(decide([agent(1, 4, whole=4)], session(1, 1500, designated_agent_id=1))) == {}
 
 
-def test_who_names_an_agent_shares_its_devices_alone():
+def test_session_with_designated_agent_shares_devices_of_that_agent_only():
     agents = [agent(1, 2, 500), agent(2, 2, 600, whole=1)]
     assert placed(decide(agents, session(1, 500, designated_agent_id=2))) == {1: (2,)}
     elsewhere = session(1, 550, designated_agent_id=1, may_run_elsewhere=True)
@@ -192,7 +192,7 @@ def test_who_names_an_agent_shares_its_devices_alone():
     assert placed(decide(agents, session(1, 800, designated_agent_id=9))) == {}
 
 
-def test_only_agents_of_the_model_share_with_who_names_it():
+def test_session_of_one_model_shares_devices_of_that_model_only():
     agents = [agent(1, 1, 500, device_model="A"), agent(2, 1, 600, device_model="B")]
     assert placed(decide(agents, session(1, 500, device_model="B"))) == {1: (2,)}
 
@@ -251,7 +251,7 @@ def test_the_first_that_waits_for_a_part_waits_for_the_device_that_has_it_first(
     assert placed(decided) == {3: (1,)}
 
 
-def test_beside_a_whole_one_that_is_kept_a_part_counts_as_whole():
+def test_share_counts_as_whole_device_beside_reserved_whole_device():
     here = (RunningAllocation(slots(2000), at(10)),)
     agents = [agent(1, 3, whole=1, cpu=7, running=here)]
     decided = decide(agents, session(1, 3000), session(2, 500, waited=0))
@@ -262,7 +262,7 @@ def test_beside_a_whole_one_that_is_kept_a_part_counts_as_whole():
     assert placed(decided) == {2: (1,), 3: (1,)}
 
 
-def test_a_gang_that_half_shares_beside_kept_room_gives_all_of_it_back():
+def test_partly_placed_gang_returns_shares_beside_reservation():
     here = (RunningAllocation(slots(1000), at(10)),)
     agents = [agent(1, 3, 500, whole=1, cpu=7, running=here)]
     pending = [session(1, 2000), session(2, 500, 500, 1000, minutes=5), session(3, 600, 600, 600)]
@@ -270,7 +270,7 @@ def test_a_gang_that_half_shares_beside_kept_room_gives_all_of_it_back():
     assert placed(decided) == {4: (1,), 5: (1,)}
 
 
-def test_no_other_part_goes_where_room_is_kept_for_one_but_whole_ones_may():
+def test_reserved_share_blocks_other_shares_but_not_whole_devices():
     here = (RunningAllocation(slots(500, 7), at(10), (DeviceShare("gpu", 10, 500),)),)
     agents = [agent(1, 3, 250, whole=2, cpu=1, running=here)]
     first = replace(session(1, 500), requirements=Requirements("x86_64", (slots(500, 2),)))
@@ -278,7 +278,7 @@ def test_no_other_part_goes_where_room_is_kept_for_one_but_whole_ones_may():
     assert placed(decided) == {3: (1,)}
 
 
-def test_only_as_many_leave_a_shared_device_as_have_to():
+def test_preemption_of_shared_device_ends_as_few_as_needed():
     here = tuple(
         PreemptibleAllocation(
             UUID(int=50 + number), -1, at(-number), slots(300), (DeviceShare("gpu", 10, 300),)
@@ -313,7 +313,7 @@ def test_what_agents_that_take_nothing_have_counts_for_what_never_fits():
     assert decide(agents, session(1, 5000)).deferrals[0].reason is ReasonCode.NEVER_FITS
 
 
-def test_who_asks_for_no_devices_is_as_before_where_they_are_shared():
+def test_sharing_does_not_change_sessions_without_devices():
     here = (RunningAllocation(ResourceSlots({"cpu": 4000}), at(10)),)
     unknown = replace(agent(2, 2, whole=2, cpu=4, running=here), devices=())
     only_cores = replace(
@@ -325,7 +325,7 @@ def test_who_asks_for_no_devices_is_as_before_where_they_are_shared():
     assert [(each.agent_ids, each.starts_at) for each in decided.reservations] == [((2,), at(10))]
 
 
-def test_devices_that_nobody_knows_one_by_one_are_no_part_of_the_reason():
+def test_reason_ignores_unknown_single_devices():
     unknown = replace(agent(2, 2, cpu=8), devices=(), free=slots(0, 8))
     [deferral] = decide([agent(1, 2, 500, 500), unknown], session(1, 1000)).deferrals
     assert deferral.reason is ReasonCode.FRAGMENTED
@@ -333,7 +333,7 @@ def test_devices_that_nobody_knows_one_by_one_are_no_part_of_the_reason():
 
 
 @pytest.mark.parametrize("named", [None, 1])
-def test_what_single_devices_could_not_give_gets_no_room_that_is_kept(named):
+def test_amount_that_single_devices_cannot_give_gets_no_reservation(named):
     here = tuple(RunningAllocation(slots(1000, 1), at(30), ()) for _ in range(2))
     told = [
         session(1, 2000, waited=20),
@@ -381,7 +381,7 @@ def test_what_is_to_be_on_one_machine_goes_where_devices_have_all_its_parts():
 
 
 @pytest.mark.parametrize("rule", PlacementRule)
-def test_parts_lie_beside_others_of_their_group_or_apart(rule: PlacementRule):
+def test_shares_follow_placement_group_rule(rule: PlacementRule):
     agents = (agent(1, 1, 500), agent(2, 1, 500), agent(3, 1, 1000))
     asked = session(1, 500, placement_group=PlacementGroup("web", rule))
     told = Snapshot(1, "lab", 0, agents, (asked,), group_hosts={"web": (GroupHost(1, 1),)})
@@ -389,14 +389,14 @@ def test_parts_lie_beside_others_of_their_group_or_apart(rule: PlacementRule):
     assert (found == 1) is not rule.is_spread
 
 
-def test_parts_of_a_gang_that_do_not_all_fit_beside_kept_room_leave_it_as_it_was():
+def test_gang_that_does_not_fit_beside_reservation_changes_nothing():
     here = (RunningAllocation(slots(2000, 1), at(10)),)
     agents = [agent(1, 4, 500, whole=1, cpu=7, running=here)]
     pending = [session(1, 2000), session(2, 500, 600, 600), session(3, 500)]
     assert placed(decide(agents, *pending)) == {3: (1,)}
 
 
-def test_those_who_ask_for_parts_on_the_same_machines_are_told_the_same_of_their_devices():
+def test_equal_share_requests_get_equal_device_reasons():
     agents = [agent(1, 2, 400, 300, cpu=8)]
     decided = decide(
         agents,

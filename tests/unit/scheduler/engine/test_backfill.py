@@ -81,7 +81,7 @@ def reasons(decided: Plan) -> dict[int, ReasonCode]:
     return {deferral.session_id.int: deferral.reason for deferral in decided.deferrals}
 
 
-def test_who_would_delay_the_first_waits_and_who_ends_before_runs():
+def test_session_that_would_delay_the_first_waits_and_one_that_ends_before_starts():
     agents = [agent(1, (4, 30))]
     decided = decide(
         agents, session(1, 8), session(2, 2), session(3, 2, minutes=60), session(4, 2, minutes=30)
@@ -91,7 +91,7 @@ def test_who_would_delay_the_first_waits_and_who_ends_before_runs():
     assert decided.reservations == (BackfillReservation(UUID(int=1), (1,), at(30)),)
 
 
-def test_who_would_end_in_time_waits_where_what_is_kept_is_taken():
+def test_session_that_would_end_in_time_waits_if_reserved_capacity_is_in_use():
     agents = [agent(1, (4, 30))]
     decided = decide(
         agents, session(1, 8), session(2, 4), session(3, 3, minutes=30), session(4, 4, minutes=20)
@@ -100,7 +100,7 @@ def test_who_would_end_in_time_waits_where_what_is_kept_is_taken():
     assert reasons(decided)[4] is ReasonCode.NO_CAPACITY
 
 
-def test_what_the_first_will_leave_free_is_open_to_all():
+def test_capacity_beyond_the_reservation_is_open_to_all():
     decided = decide([agent(1, (4, 30))], session(1, 6), session(2, 1), session(3, 1), session(4, 1))
     assert placed(decided) == {2: (1,), 3: (1,)}
 
@@ -110,12 +110,12 @@ def test_other_agents_are_open_to_all():
     assert placed(decide(agents, session(1, 8), session(2, 6), session(3, 4))) == {2: (2,)}
 
 
-def test_room_is_kept_where_it_will_be_first():
+def test_reservation_is_on_the_agent_that_is_free_first():
     agents = [agent(1, (4, 50)), agent(2, (4, 20), (2, 30)), agent(3, unknown=1)]
     assert decide(agents, session(1, 8)).reservations[0].agent_ids == (2,)
 
 
-def test_what_ends_of_itself_counts_before_what_nobody_knows():
+def test_known_ends_count_before_unknown_ends():
     decided = decide([agent(1, (1, 600)), agent(2, unknown=1)], session(1, 8, waited=60))
     assert decided.reservations == (BackfillReservation(UUID(int=1), (1,), at(600)),)
 
@@ -126,7 +126,7 @@ def test_sessions_placed_in_the_same_pass_count_with_their_ends():
     assert decided.reservations == (BackfillReservation(UUID(int=2), (1,), at(15)),)
 
 
-def test_where_nobody_knows_the_ends_room_is_kept_after_long_waiting_only():
+def test_without_known_ends_reservation_starts_after_long_wait():
     agents = [agent(1, unknown=4)]
     assert placed(decide(agents, session(1, 8, waited=9), session(2, 4, waited=8))) == {2: (1,)}
     decided = decide(agents, session(1, 8, waited=11), session(2, 4, waited=8), session(3, 1, minutes=1))
@@ -150,19 +150,19 @@ def test_a_later_session_of_the_same_shape_that_waited_long_is_enough():
     assert [each.session_id.int for each in decided.reservations] == [2]
 
 
-def test_a_gang_keeps_room_on_all_its_agents():
+def test_gang_reserves_on_all_its_agents():
     agents = [agent(1, (6, 10)), agent(2, (6, 40)), agent(3, (6, 20))]
     decided = decide(agents, session(1, 8, 8), session(2, 2), session(3, 2), session(4, 2, minutes=20))
     assert decided.reservations == (BackfillReservation(UUID(int=1), (1, 3), at(20)),)
     assert placed(decided) == {2: (2,), 4: (1,)}
 
 
-def test_a_gang_whose_kernels_differ_keeps_as_much_as_its_largest_for_each():
+def test_gang_of_unequal_kernels_reserves_largest_for_each():
     decided = decide([agent(1, (8, 10)), agent(2, (8, 20))], session(1, 2, 6))
     assert decided.reservations == (BackfillReservation(UUID(int=1), (1, 2), at(20)),)
 
 
-def test_a_gang_on_one_machine_keeps_room_for_all_of_it_there():
+def test_gang_on_one_agent_reserves_its_total_there():
     agents = [agent(1, (6, 30)), agent(2, (4, 60))]
     decided = decide(
         agents, session(1, 4, 4, gang=Gang.ONE_MACHINE), session(2, 2), session(3, 2, minutes=20)
@@ -172,7 +172,7 @@ def test_a_gang_on_one_machine_keeps_room_for_all_of_it_there():
     assert reasons(decided) == {1: ReasonCode.NO_CAPACITY}
 
 
-def test_a_gang_that_is_spread_keeps_room_on_as_many_agents():
+def test_spread_gang_reserves_on_one_agent_per_kernel():
     agents = [agent(1), agent(2, (8, 30)), agent(3, (8, 60))]
     decided = decide(agents, session(1, 4, 4, gang=Gang.SPREAD), session(2, 8, minutes=40), session(3, 4))
     assert [(each.agent_ids, each.starts_at) for each in decided.reservations] == [((1, 2), at(30))]
@@ -183,7 +183,7 @@ def test_a_gang_that_is_spread_keeps_room_on_as_many_agents():
     )
 
 
-def test_others_of_a_group_that_run_apart_do_not_take_the_agent_where_room_is_kept_for_the_first():
+def test_spread_group_leaves_the_agent_reserved_for_its_first():
     apart = PlacementGroup("web", PlacementRule.STRICT_SPREAD)
     agents = [agent(1, (4, 30))]
     first, second = session(1, 8, placement_group=apart), session(2, 2, minutes=20, placement_group=apart)
@@ -191,7 +191,7 @@ def test_others_of_a_group_that_run_apart_do_not_take_the_agent_where_room_is_ke
     assert placed(decide(agents, first, session(2, 2, minutes=20))) == {2: (1,)}
 
 
-def test_others_of_a_group_that_run_together_begin_where_room_is_kept_for_the_first():
+def test_packed_group_starts_on_the_agent_reserved_for_its_first():
     together = PlacementGroup("web", PlacementRule.STRICT_PACK)
     agents = [agent(1, (4, 30)), agent(2, (4, 60))]
     others = [session(number, 2, minutes=20, placement_group=together) for number in (2, 3, 4)]
@@ -205,20 +205,20 @@ def test_one_agent_may_hold_several_of_a_gang():
     assert decided.reservations == (BackfillReservation(UUID(int=1), (1, 1), at(30)),)
 
 
-def test_for_what_can_never_run_nothing_is_kept():
+def test_impossible_session_gets_no_reservation():
     decided = decide([agent(1, (4, 30))], session(1, 9, waited=99), session(2, 4))
     assert placed(decided) == {2: (1,)}
     assert decided.reservations == ()
 
 
-def test_a_pool_keeps_room_for_its_first_alone():
+def test_pool_reserves_for_its_first_session_only():
     agents = [agent(1, (4, 30)), agent(2, (4, 40))]
     decided = decide(agents, session(1, 8), session(2, 8), session(3, 4))
     assert [each.session_id.int for each in decided.reservations] == [1]
     assert placed(decided) == {3: (2,)}
 
 
-def test_who_must_run_on_one_agent_keeps_room_there_and_leaves_the_pool_its_first():
+def test_session_with_designated_agent_reserves_there_beside_the_first_of_the_pool():
     agents = [agent(1, (4, 30)), agent(2, (4, 40))]
     decided = decide(
         agents,
@@ -231,14 +231,14 @@ def test_who_must_run_on_one_agent_keeps_room_there_and_leaves_the_pool_its_firs
     assert placed(decided) == {4: (1,)}
 
 
-def test_who_must_run_on_an_agent_may_use_what_is_open_there_and_no_more():
+def test_session_with_designated_agent_uses_open_capacity_only():
     pending = [session(1, 6), session(2, 2, designated=1), session(3, 1, designated=1)]
     decided = decide([agent(1, (4, 30))], *pending)
     assert placed(decided) == {2: (1,)}
     assert reasons(decided)[3] is ReasonCode.KEPT_FREE
 
 
-def test_a_gang_that_half_fits_beside_kept_room_gives_all_of_it_back():
+def test_partly_placed_gang_beside_reservation_returns_everything():
     agents = [agent(1, (4, 30))]
     pending = [
         session(1, 6),
@@ -250,7 +250,7 @@ def test_a_gang_that_half_fits_beside_kept_room_gives_all_of_it_back():
     assert placed(decide(agents, *pending)) == {4: (1,), 5: (1,)}
 
 
-def test_where_nobody_knows_all_that_becomes_free_is_gathered():
+def test_without_known_ends_all_freed_capacity_accumulates():
     """Half of the agent is in endless use and the first wants as much: what small ones give back is not given away."""
     agents = [AgentView(1, "x86_64", cores(16), cores(4), running=())]
     decided = decide(agents, session(1, 8, waited=11), session(2, 1), session(3, 4))
@@ -258,7 +258,7 @@ def test_where_nobody_knows_all_that_becomes_free_is_gathered():
     assert set(reasons(decided).values()) == {ReasonCode.NO_CAPACITY, ReasonCode.KEPT_FREE}
 
 
-def test_who_is_passed_for_a_higher_priority_alone_hears_how_many_are_ahead():
+def test_message_counts_sessions_of_higher_priority_ahead():
     agents = [agent(1, (4, 30)), agent(2, (4, 30))]
     first = replace(session(1, 8), priority=5)
     decided = decide(
@@ -272,7 +272,7 @@ def test_who_is_passed_for_a_higher_priority_alone_hears_how_many_are_ahead():
     assert not who_may_raise(decided.deferrals[0].explanation)
 
 
-def test_room_that_is_kept_for_one_of_the_same_priority_too_is_not_a_matter_of_priority():
+def test_reservation_for_equal_priority_is_not_explained_by_priority():
     agents = [agent(1, (4, 30)), agent(2, (4, 30))]
     pending = [
         replace(session(1, 8, designated=1), priority=5),
@@ -297,12 +297,12 @@ def test_what_should_have_ended_by_now_may_never():
     assert decide(agents, session(1, 8)).reservations == (BackfillReservation(UUID(int=1), (2,), at(30)),)
 
 
-def test_where_nobody_knows_room_is_kept_on_the_agent_with_the_least_missing():
+def test_without_known_ends_reservation_is_where_least_is_missing():
     agents = [agent(1, unknown=8), agent(2, unknown=1), agent(3, (1, 20), unknown=4)]
     assert decide(agents, session(1, 8, waited=11)).reservations[0].agent_ids == (2,)
 
 
-def test_who_could_also_run_elsewhere_takes_no_reservation_from_the_other_pool():
+def test_session_that_fits_several_pools_uses_no_reserved_capacity():
     gpus = AgentView(
         9,
         "x86_64",
@@ -318,14 +318,14 @@ def test_who_could_also_run_elsewhere_takes_no_reservation_from_the_other_pool()
     assert placed(decided) == {}
 
 
-def test_who_ends_in_time_leaves_what_is_open_to_who_does_not():
+def test_session_that_ends_in_time_leaves_open_capacity_to_others():
     decided = decide(
         [agent(1, (4, 30)), agent(2, (7, 90))], session(1, 8), session(2, 1, minutes=9), session(3, 1)
     )
     assert placed(decided) == {2: (1,), 3: (2,)}
 
 
-def test_what_a_limit_has_left_is_gathered_for_who_waited_long():
+def test_rest_of_a_limit_accumulates_for_a_long_waiting_session():
     limit = Quota("p", "project", "vision", {"cpu": 8000}, {"cpu": 4000})
     large, small = (
         replace(session(number, count, waited=waited), scopes=("p",))
@@ -375,7 +375,7 @@ ASKED = st.tuples(
     st.lists(st.tuples(st.just(0), ASKED), min_size=1, max_size=7),
     st.lists(st.tuples(st.integers(1, 12), ASKED), max_size=12),
 )
-def test_the_first_starts_no_later_than_if_nobody_came_after_it(running, waiting, later):
+def test_the_first_session_starts_no_later_than_alone(running, waiting, later):
     """Minute by minute until it starts, with ends that are kept to the minute. Others wait already, and others go on coming."""
     live = [(number, count, end) for number, each in enumerate(running, 1) for count, end in each]
     queue = [

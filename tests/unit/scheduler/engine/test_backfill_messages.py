@@ -58,7 +58,7 @@ def test_a_time_limit_is_named_only_where_it_would_help_on_its_own_machines():
     assert [each.session_id.int for each in plan(short, NOW).placements] == [4]
 
 
-def test_no_higher_priority_is_named_where_nobody_has_one():
+def test_message_names_higher_priority_only_if_one_waits():
     """What is kept of a placement group is opened with the rest, and closed again for nobody."""
     pack = PlacementGroup("web", PlacementRule.STRICT_PACK)
     first, waits = session(1, 8, minutes=60, placement_group=pack), session(2, 1, placement_group=pack)
@@ -78,7 +78,7 @@ def test_a_time_limit_is_not_named_where_nothing_is_lent_that_is_large_enough():
     assert (why.reason, why.is_end_known) == (ReasonCode.KEPT_FREE, False)
 
 
-def test_a_part_of_a_device_that_is_kept_for_a_higher_priority_is_said_to_be():
+def test_message_says_that_a_share_is_reserved_for_a_higher_priority():
     """Who looks with it, as it was kept, finds the device; and finds nothing once it is kept for one of no higher priority."""
     first, passed = (device_session(number, gpu) for number, gpu in ((1, 2000), (2, 500)))
     there = device_agent(

@@ -22,7 +22,7 @@ def test_nothing_is_collected_meanwhile_and_all_is_as_before_afterwards() -> Non
     assert gc.isenabled()
 
 
-def test_whoever_had_switched_it_off_finds_it_off() -> None:
+def test_disabled_collector_stays_disabled() -> None:
     gc.disable()
     with undisturbed():
         pass

@@ -88,7 +88,7 @@ def test_of_a_shared_device_that_is_full():
     assert leave(view, asks(1000)) == {1, 2}
 
 
-def test_of_whole_devices():
+def test_preemption_of_whole_devices():
     view = machine((1000, 1), (1000, None), (1000, None))
     assert leave(view, asks(1000)) == set()
     assert leave(view, asks(2000)) == {1}

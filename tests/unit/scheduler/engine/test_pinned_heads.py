@@ -64,14 +64,14 @@ def numbers(ids: tuple[UUID, ...]) -> list[int]:
 
 
 @pytest.mark.parametrize("policy", Policy)
-def test_a_plan_names_for_whom_it_keeps_room_and_those_behind_are_none(policy):
+def test_plan_lists_sessions_with_reservations_as_heads(policy):
     first, second = waits(1, 8), waits(2, 8)
     decided = decide(Rules(policy=policy), [agent(1, SOON)], first, second)
     assert numbers(decided.heads) == [2 if policy is Policy.LIFO else 1]
 
 
 @STEPWISE
-def test_who_is_named_keeps_that_room_though_others_are_ahead_by_the_policy_of_the_group(policy):
+def test_head_keeps_its_reservation_against_queue_order(policy):
     older, newest = waits(1, 8, waited=timedelta(minutes=1)), waits(3, 8)
     head = waits(2, 8, rank=1, waited=timedelta(seconds=30))
     decided = decide(Rules(policy=policy), [agent(1, SOON)], older, head, newest)
@@ -79,7 +79,7 @@ def test_who_is_named_keeps_that_room_though_others_are_ahead_by_the_policy_of_t
     assert [each.session_id.int for each in decided.reservations] == [2]
 
 
-def test_whoever_starts_is_none_any_more():
+def test_started_session_is_no_head():
     assert decide(LAST_COME, [agent(1, SOON, free=8)], waits(1, 8, rank=1)).heads == ()
 
 
@@ -99,7 +99,7 @@ def test_there_is_one_at_a_time_however_many_keep_room():
     assert numbers(decide(LAST_COME, agents, replace(head, head_rank=0), beside).heads) == [2]
 
 
-def test_a_head_that_finds_no_room_to_keep_is_none_any_more():
+def test_head_without_reservable_capacity_is_dropped():
     by_rank = waits(1, 8, rank=2, waited=timedelta(hours=1)), waits(2, 8, rank=1)
     assert numbers(decide(LAST_COME, [agent(1, SOON)], *by_rank).heads) == [2]
 
@@ -110,7 +110,7 @@ def test_a_head_that_no_machine_could_hold_is_none_any_more(named):
     assert decide(LAST_COME, [agent(1, SOON)], waits(2, 8, rank=2), large).heads == (UUID(int=2),)
 
 
-def test_where_nobody_knows_when_room_will_be_there_whoever_it_is_kept_for_is_no_head():
+def test_reservation_of_unknown_start_makes_no_head():
     """It may never be, and others need not wait for that."""
     patient = replace(LAST_COME, patience=timedelta(0))
     decided = decide(patient, [agent(1, None)], waits(1, 8, rank=1))
@@ -119,7 +119,7 @@ def test_where_nobody_knows_when_room_will_be_there_whoever_it_is_kept_for_is_no
     assert decide(LAST_COME, [agent(1, None)], waits(1, 8, rank=1)).heads == ()
 
 
-def test_whoever_comes_to_wait_for_a_limit_is_no_head_any_more():
+def test_session_waiting_for_a_limit_is_no_head():
     decided = decide(LAST_COME, [agent(1, SOON)], waits(1, 8, rank=1), waits(2, 7), limit=7)
     assert numbers(decided.heads) == [2]
 
@@ -134,7 +134,7 @@ def test_while_nothing_starts_all_of_them_stay(policy):
 
 
 @pytest.mark.parametrize("policy", Policy)
-def test_room_that_others_are_ended_for_is_kept_for_no_head(policy):
+def test_preempted_capacity_makes_no_head(policy):
     """A gang evicts nobody; machine 1 would be the first that it has."""
     rules = Rules(policy=policy, preemption=PreemptionRule(-1, timedelta(0), timedelta(minutes=1)))
     agents = [agent(1, SOON), agent(2, LATE), agent(3, LATE + timedelta(hours=1))]

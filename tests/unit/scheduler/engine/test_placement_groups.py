@@ -107,7 +107,7 @@ def test_on_one_machine_that_promises_more_than_it_has_no_container_gets_more_th
     assert reasons(decide(lost, session(1, 3, 3, **together))) == {1: ReasonCode.NO_CAPACITY}
 
 
-def test_a_gang_makes_nobody_leave_and_has_no_room_made_for_it():
+def test_gang_preempts_nobody():
     victim = PreemptibleAllocation(UUID(int=99), -1, NOW - timedelta(hours=1), cores(8))
     rules = Rules(preemption=PreemptionRule(0, timedelta(), timedelta(seconds=30)))
     gang = session(1, 4, 4, gang=Gang.ONE_MACHINE)
@@ -125,13 +125,13 @@ def test_no_two_of_a_group_share_a_machine_and_the_last_waits():
     assert decided.deferrals[0].explanation.host_count == 3
 
 
-def test_machines_without_room_are_not_counted_among_those_in_the_way():
+def test_agents_without_capacity_are_not_counted_as_excluded_by_rule():
     decided = decide([agent(1), agent(2, 0)], session(1, 1, rule=STRICT_SPREAD), hosts={1: 1, 2: 1})
     assert decided.deferrals[0].explanation.host_count == 1
 
 
 @pytest.mark.parametrize("strategy", Strategy)
-def test_apart_if_there_is_room_means_where_the_fewest_are(strategy):
+def test_soft_spread_prefers_agents_with_fewest_members(strategy):
     agents = [agent(1), agent(2), agent(3, 1)]
     waiting = [session(number, 1, rule=SPREAD) for number in range(1, 8)]
     decided = decide(agents, *waiting, hosts={1: 2}, rules=Rules(strategy=strategy))
@@ -145,7 +145,7 @@ def test_together_takes_the_machine_with_the_most_of_them_then_any():
     assert placed(decided) == {1: (3,), 2: (2,), 3: (2,), 4: (1,), 5: (1,)}
 
 
-def test_only_together_waits_for_room_there_though_those_take_no_sessions_now():
+def test_strict_packing_waits_for_its_agents_even_if_they_are_unavailable():
     waits = session(1, 1, rule=STRICT_PACK)
     full = decide([agent(1), agent(2, 0)], waits, hosts={2: 1})
     assert (reasons(full), full.deferrals[0].explanation.host_count) == ({1: ReasonCode.PLACEMENT_RULE}, 1)
@@ -184,7 +184,7 @@ def test_together_uses_no_machine_that_it_may_not_use():
     assert placed(decide(models, session(1, 1, rule=PACK, device_model="B"), hosts={1: 1})) == {1: (2,)}
 
 
-def test_room_is_kept_and_made_only_where_the_rule_lets_it_be():
+def test_reservation_and_preemption_obey_placement_rule():
     victim = PreemptibleAllocation(UUID(int=99), -1, NOW - timedelta(hours=1), cores(8))
     busy = {"free": 0, "preemptible": (victim,)}
     rules = Rules(preemption=PreemptionRule(0, timedelta(), timedelta(seconds=30)), patience=timedelta())
@@ -201,7 +201,7 @@ def test_room_is_kept_and_made_only_where_the_rule_lets_it_be():
     assert [each.agent_ids for each in plain.reservations] == [(2,)]
 
 
-def test_no_machine_is_kept_for_one_that_its_group_begins_elsewhere():
+def test_no_agent_is_reserved_if_the_group_starts_elsewhere():
     """The second would find room on the idle machine, but it is to be where the first will be."""
     full = agent(1, 0, running=(RunningAllocation(cores(8), NOW + timedelta(hours=3)),))
     first, second = session(1, 8, rule=STRICT_PACK, designated_agent_id=1), session(2, 8, rule=STRICT_PACK)
@@ -210,14 +210,14 @@ def test_no_machine_is_kept_for_one_that_its_group_begins_elsewhere():
     assert placed(decided) == {3: (2,)}
 
 
-def test_nobody_leaves_another_machine_than_that_where_the_group_begins():
+def test_preemption_is_only_on_the_agent_where_the_group_starts():
     agents = [busy_with(1, 8), busy_with(2, 8)]
     waiting = [session(number, 4, rule=STRICT_PACK) for number in (1, 2)]
     decided = decide(agents, *waiting, hosts={}, rules=LEAVING)
     assert [(each.session_id.int, each.agent_id) for each in decided.evictions] == [(1, 1)]
 
 
-def test_nobody_leaves_a_machine_that_another_of_the_group_was_placed_on_since():
+def test_no_preemption_on_agent_taken_by_the_group_meanwhile():
     """The third asks for as much as the first, for whom both machines were weighed."""
     agents = [busy_with(1, 8), busy_with(2, 6)]
     waiting = [session(number, count, rule=STRICT_SPREAD) for number, count in ((1, 6), (2, 2), (3, 6))]
@@ -229,7 +229,7 @@ def test_nobody_leaves_a_machine_that_another_of_the_group_was_placed_on_since()
 @pytest.mark.parametrize(
     ("rule", "may_be_lent"), [(STRICT_PACK, False), (STRICT_SPREAD, False), (SPREAD, True)]
 )
-def test_a_time_limit_helps_only_where_its_rule_lets_it_use_what_is_kept(rule, may_be_lent):
+def test_time_limit_is_suggested_only_if_rule_allows_reserved_capacity(rule, may_be_lent):
     """The machine with room is kept for a stranger, and its group is to begin on the other; or it is kept for one of its group that
     is to run apart."""
     half = RunningAllocation(cores(4), NOW + timedelta(hours=3))
@@ -241,7 +241,7 @@ def test_a_time_limit_helps_only_where_its_rule_lets_it_use_what_is_kept(rule, m
     assert decided.deferrals[2].explanation.is_end_known is may_be_lent
 
 
-def test_who_ends_in_time_uses_kept_room_where_its_rule_lets_it_be():
+def test_session_that_ends_in_time_uses_reserved_capacity_if_rule_allows():
     running = agent(1, 4, running=())
     agents = [replace(running, id=number) for number in (1, 2)]
     rules = Rules(patience=timedelta())
@@ -259,7 +259,7 @@ def test_reserved_machines_are_counted_one_for_each_container_of_a_gang_that_is_
     assert reasons(decide(mixed, session(1, 2, 2, gang=Gang.SPREAD))) == {1: ReasonCode.NO_CAPACITY}
 
 
-def test_together_where_nobody_is_yet_and_nothing_is_free_waits_for_room():
+def test_packed_group_without_members_waits_for_capacity():
     assert reasons(decide([agent(1, 0)], session(1, 1, rule=PACK), hosts={})) == {1: ReasonCode.NO_CAPACITY}
 
 

@@ -62,7 +62,7 @@ def reasons(decided: Plan) -> dict[int, ReasonCode]:
 
 @pytest.mark.parametrize("strategy", Strategy)
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])
-def test_who_asks_for_no_memory_finds_a_machine_that_has_none_left(strategy, order):
+def test_request_without_memory_fits_agent_without_free_memory(strategy, order):
     all_memory, none = order
     pending = session(all_memory, slots(cpu=1000, mem=4)), session(none, slots(cpu=1000))
     decided = decide([agent(1, slots(cpu=2000, mem=4))], *pending, strategy=strategy)
@@ -143,7 +143,7 @@ def test_a_gang_gets_an_agent_for_each_kernel_largest_first():
     assert agents_by_session(decided) == {1: [1, 2, 1]}
 
 
-def test_a_gang_that_does_not_fit_whole_takes_nothing():
+def test_gang_that_does_not_fit_whole_takes_nothing():
     agents = [agent(1, slots(cpu=2000)), agent(2, slots(cpu=2000))]
     gang = session(1, *[slots(cpu=1500)] * 3)
     decided = decide(agents, gang, session(2, slots(cpu=2000)), session(3, slots(cpu=2000)))
@@ -201,7 +201,7 @@ def test_where_the_preferred_agent_cannot_host_it_others_do(preferred):
     ],
     ids=["absent", "not schedulable", "another architecture"],
 )
-def test_an_unavailable_designated_agent_is_said(present):
+def test_message_names_unavailable_designated_agent(present):
     decided = decide([present], session(1, slots(cpu=1000), designated=1))
     assert reasons(decided) == {1: ReasonCode.AGENT_UNAVAILABLE}
 
@@ -215,7 +215,7 @@ def test_an_unavailable_designated_agent_is_said(present):
     ],
     ids=["none", "not schedulable", "another architecture"],
 )
-def test_a_group_without_a_possible_agent_is_said(agents):
+def test_message_says_that_no_agent_is_possible(agents):
     assert reasons(decide(agents, session(1, slots(cpu=1000)))) == {1: ReasonCode.NO_AGENTS}
 
 
@@ -335,7 +335,7 @@ def test_an_agent_is_found_behind_those_with_devices_and_too_few_cores(strategy)
     assert agents_by_session(decided) == {1: [2]}
 
 
-def test_a_planner_forgets_what_nobody_asks_for_any_more(monkeypatch):
+def test_planner_forgets_requirements_without_sessions(monkeypatch):
     monkeypatch.setattr("scheduler.engine.index.agent_index.MAX_CLASSES", 2)
     monkeypatch.setattr("scheduler.engine.policy.quota_tracker.MAX_SCOPE_LISTS", 2)
     planner, agents = Planner(), (agent(1, slots(cpu=9000)),)
@@ -349,7 +349,7 @@ def test_a_planner_forgets_what_nobody_asks_for_any_more(monkeypatch):
         limits = (replace(limits[0], allocated={"cpu": 1000}), *limits[1:])
 
 
-def test_a_planner_takes_in_slots_that_nobody_asked_for_before():
+def test_planner_accepts_slots_not_requested_before():
     agents = (agent(1, slots(cpu=8000)),)
     first = Snapshot(1, "lab", 7, agents, (session(1, slots(cpu=1000)),))
     other = replace(first, pending=(session(2, slots(cpu=1000, rocm=1000)),))
@@ -371,7 +371,7 @@ def test_in_a_paused_group_all_keep_their_place_in_the_line():
     assert decided.placements == ()
 
 
-def test_what_is_foreseen_of_one_is_what_the_plan_says_of_it():
+def test_forecast_of_one_session_equals_the_plan():
     first, second, third = (session(number, slots(cpu=3)) for number in (1, 2, 3))
     open_too = replace(paused(first, second, third), rules=Rules())
     for told in (paused(first, second, third), open_too):
@@ -415,7 +415,7 @@ def test_the_emptiest_is_one_that_has_all_that_is_asked_for():
     assert agents_by_session(decided) == {1: [2]}
 
 
-def test_two_that_ask_for_the_same_model_are_told_what_its_agents_have():
+def test_sessions_of_one_model_get_capacity_of_its_agents_as_reason():
     agents = [
         agent(1, slots(gpu=1), device_model="a", capacity=slots(gpu=4)),
         agent(2, slots(gpu=3), device_model="b"),

@@ -70,7 +70,7 @@ def victims(decided: Plan) -> dict[int, set[int]]:
     return {each.session_id.int: {victim.int for victim in each.victims} for each in decided.evictions}
 
 
-def test_a_lower_priority_makes_room_for_a_higher_and_the_room_is_kept():
+def test_lower_priority_is_preempted_and_its_capacity_reserved():
     decided = decide([agent(1, runs(101, 8))], waits(1, 4), waits(2, 4, priority=-5))
     assert decided.evictions == (Eviction(UUID(int=1), 1, (UUID(int=101),), SOON),)
     assert decided.reservations[0] == BackfillReservation(UUID(int=1), (1,), SOON)
@@ -79,7 +79,7 @@ def test_a_lower_priority_makes_room_for_a_higher_and_the_room_is_kept():
     assert second.reason is ReasonCode.NO_CAPACITY
 
 
-def test_without_the_rule_nobody_makes_room():
+def test_without_preemption_rule_nothing_is_preempted():
     assert not decide([agent(1, runs(101, 8))], waits(1, 4), rule=None).evictions
 
 
@@ -89,18 +89,18 @@ def test_equal_and_higher_priorities_stay():
     assert not decide(agents, waits(1, 4, priority=-1)).evictions
 
 
-def test_a_priority_that_ageing_raised_ends_nobody():
+def test_priority_raised_by_ageing_preempts_nothing():
     rules = Rules(preemption=RULE, ageing=timedelta(seconds=1))
     old = replace(waits(1, 4, priority=0), enqueued_at=NOW - timedelta(hours=1))
     assert not plan(Snapshot(1, "lab", 0, (agent(1, runs(101, 8)),), (old,), rules), NOW).evictions
 
 
-def test_who_is_above_the_rules_priority_or_has_just_begun_stays():
+def test_sessions_above_rule_priority_or_just_started_are_not_preempted():
     assert not decide([agent(1, runs(101, 8, priority=5))], waits(1, 4)).evictions
     assert not decide([agent(1, runs(101, 8, minutes=9))], waits(1, 4)).evictions
 
 
-def test_nobody_ends_where_that_would_not_suffice():
+def test_nothing_is_preempted_if_it_would_not_suffice():
     assert not decide(
         [agent(1, runs(101, 4), others=4), agent(2, runs(102, 3), others=5)], waits(1, 6)
     ).evictions
@@ -118,12 +118,12 @@ def test_fewer_end_rather_than_more():
     assert victims(decide(agents, waits(1, 8))) == {1: {105}}
 
 
-def test_who_would_be_spared_by_the_others_is_spared():
+def test_superfluous_victims_are_spared():
     agents = [agent(1, runs(101, 1, priority=-5), runs(102, 7, priority=-1))]
     assert victims(decide(agents, waits(1, 7))) == {1: {102}}
 
 
-def test_each_makes_room_for_one():
+def test_each_victim_serves_one_session():
     agents = [agent(1, runs(101, 8)), agent(2, runs(102, 8))]
     assert victims(decide(agents, waits(1, 4), waits(2, 4), waits(3, 4))) == {1: {101}, 2: {102}}
 
@@ -140,7 +140,7 @@ def test_ways_are_weighed_anew_when_another_took_of_the_room():
     assert victims(decided) == {1: {103}, 2: {101, 102}}
 
 
-def test_ways_are_weighed_anew_where_somebody_was_placed_since():
+def test_preemption_is_recomputed_after_a_placement():
     agents = [
         agent(1, runs(101, 3), runs(102, 3)),
         agent(2, runs(103, 8, minutes=900)),
@@ -151,7 +151,7 @@ def test_ways_are_weighed_anew_where_somebody_was_placed_since():
     assert victims(decided) == {1: {104}, 3: {103}}
 
 
-def test_sessions_of_several_kernels_make_nobody_leave():
+def test_sessions_of_several_kernels_preempt_nothing():
     assert not decide([agent(1, runs(101, 8))], waits(1, 2, 2)).evictions
 
 
@@ -161,14 +161,14 @@ def test_a_designated_agent_is_cleared():
     assert not decide(agents, waits(1, 2, designated=9)).evictions
 
 
-def test_nobody_ends_for_what_becomes_free_as_soon():
+def test_nothing_is_preempted_for_capacity_that_is_free_as_soon():
     ending = replace(agent(1, others=8), running=(RunningAllocation(cores(8), NOW + timedelta(seconds=30)),))
     assert not decide([ending, agent(2, runs(101, 8))], waits(1, 4)).evictions
     ending = replace(ending, running=(RunningAllocation(cores(8), NOW + timedelta(minutes=30)),))
     assert victims(decide([ending, agent(2, runs(101, 8))], waits(1, 4))) == {1: {101}}
 
 
-def test_nobody_ends_for_what_becomes_free_as_soon_beside_a_gang_that_waits():
+def test_nothing_is_preempted_for_capacity_that_is_free_as_soon_beside_a_waiting_gang():
     """The gang is first, and keeps the two machines that are large enough for it."""
     ending = (RunningAllocation(cores(2), SOON), RunningAllocation(cores(2), SOON))
     third = AgentView(3, "x86_64", cores(4), cores(0), running=ending, preemptible=(runs(103, 4),))
@@ -184,14 +184,14 @@ def test_nobody_ends_for_what_becomes_free_as_soon_beside_a_gang_that_waits():
     assert victims(decide([*agents[:2], later], gang, waits(2, 4), waits(3, 4))) == {2: {103}}
 
 
-def test_who_would_be_needed_is_spared_where_another_ends_by_itself_in_time():
+def test_victim_is_spared_if_another_session_ends_in_time():
     others = runs(102, 3), runs(103, 3)
     assert victims(decide([agent(1, runs(101, 2), *others)], waits(1, 5))) == {1: {101, 102}}
     assert victims(decide([agent(1, runs(101, 2, ends_s=60), *others)], waits(1, 5))) == {1: {102}}
     assert victims(decide([agent(1, runs(101, 2, ends_s=61), *others)], waits(1, 5))) == {1: {101, 102}}
 
 
-def test_who_would_be_needed_is_spared_where_what_was_just_placed_ends_in_time():
+def test_victim_is_spared_if_a_new_placement_ends_in_time():
     short = replace(waits(3, 2, priority=20), max_runtime=RULE.grace)
     for lasts, leave in ((RULE.grace, {101}), (RULE.grace * 2, {101, 102})):
         agents = [agent(1, runs(101, 3), runs(102, 3))]
@@ -200,28 +200,28 @@ def test_who_would_be_needed_is_spared_where_what_was_just_placed_ends_in_time()
         assert victims(decided) == {1: leave}
 
 
-def test_nobody_leaves_where_what_ends_by_itself_suffices():
+def test_nothing_is_preempted_if_natural_ends_suffice():
     decided = decide([agent(1, runs(101, 4, ends_s=30), runs(102, 4))], waits(1, 4))
     assert not decided.evictions
     assert decided.reservations == (BackfillReservation(UUID(int=1), (1,), NOW + timedelta(seconds=30)),)
 
 
-def test_whom_its_own_limit_ends_in_time_is_not_told_to_leave():
+def test_session_that_its_time_limit_ends_in_time_is_not_preempted():
     agents = [agent(1, runs(101, 4, priority=-5, ends_s=60), runs(102, 4))]
     assert victims(decide(agents, waits(1, 8))) == {1: {102}}
 
 
-def test_who_ends_later_counts_once():
+def test_later_end_counts_once():
     assert not decide([agent(1, runs(101, 4, ends_s=61), others=4)], waits(1, 8)).evictions
     assert victims(decide([agent(1, runs(101, 4, ends_s=61), others=4)], waits(1, 4))) == {1: {101}}
 
 
-def test_who_should_have_ended_by_now_may_never_and_has_to_leave():
+def test_overdue_session_is_preempted():
     agents = [agent(1, runs(101, 4, ends_s=0), runs(102, 4, ends_s=-5))]
     assert victims(decide(agents, waits(1, 8))) == {1: {101, 102}}
 
 
-def test_the_room_of_whom_another_makes_leave_is_not_counted():
+def test_capacity_freed_for_another_session_is_not_counted():
     """It may stay, as soon as the other does not need its room."""
     leaving = RunningAllocation(cores(4), SOON, is_being_preempted=True)
     here = replace(agent(1, runs(101, 4), others=4), running=(leaving,))
@@ -230,7 +230,7 @@ def test_the_room_of_whom_another_makes_leave_is_not_counted():
     assert victims(decide([here], waits(1, 8))) == {1: {101}}
 
 
-def test_what_will_be_left_beside_it_is_open_to_others():
+def test_surplus_of_preempted_capacity_is_open_to_others():
     here = agent(1, runs(101, 2, ends_s=30), runs(102, 5))
     for asks, placed in ((7, [2]), (8, [])):
         decided = decide([here], waits(1, asks), waits(2, 1, priority=-1))
@@ -238,7 +238,7 @@ def test_what_will_be_left_beside_it_is_open_to_others():
         assert [each.session.id.int for each in decided.placements] == placed
 
 
-def test_what_was_promised_is_kept_and_asks_for_no_more():
+def test_preemption_claim_is_kept_and_preempts_no_more():
     leaving = replace(agent(1, others=8), running=(RunningAllocation(cores(8), SOON),))
     session = replace(waits(1, 4), preemption_claim=PreemptionClaim(1, SOON))
     decided = decide([leaving, agent(2, runs(101, 8))], session, waits(2, 4, priority=-1, minutes=60))
@@ -255,14 +255,14 @@ def test_victims_that_are_late_keep_their_promise():
     assert decided.reservations == (BackfillReservation(session.id, (1,), None),)
 
 
-def test_for_whom_others_leave_a_machine_that_is_gone_nobody_else_leaves_meanwhile():
+def test_claim_on_a_removed_agent_preempts_nothing_else_meanwhile():
     session = replace(waits(1, 4), preemption_claim=PreemptionClaim(9, SOON))
     decided = decide([agent(1, runs(101, 8))], session)
     assert not decided.evictions
     assert decided.deferrals[0].reason is ReasonCode.NO_CAPACITY
 
 
-def test_others_leave_only_for_as_many_as_a_limit_lets_start():
+def test_preemption_serves_only_as_many_as_a_limit_allows():
     agents = [agent(number, runs(1000 + number, 8)) for number in range(1, 6)]
     asking = [replace(waits(number, 8), scopes=("ann",)) for number in range(1, 5)]
     asking[0] = replace(asking[0], preemption_claim=PreemptionClaim(1, SOON))
@@ -290,7 +290,7 @@ def test_a_machine_that_is_cleared_for_another_size_is_passed_over():
     assert victims(decided) == {1: {101}, 2: {102}, 3: {103}}
 
 
-def test_room_that_will_be_reserved_too_soon_is_not_kept_although_it_was_promised():
+def test_claim_is_dropped_if_a_reservation_begins_too_soon():
     until = SOON + timedelta(hours=1)
     leaving = replace(agent(1, others=8), running=(RunningAllocation(cores(8), SOON),))
     closing = replace(leaving, next_window=ReservationWindow(7, until, until + timedelta(hours=1)))

@@ -56,7 +56,7 @@ def test_each_gets_what_was_left_for_it_and_not_what_was_left_for_another(
 
 
 @pytest.mark.parametrize("policy", Policy)
-def test_nobody_of_its_priority_takes_it_not_even_a_head(policy: Policy) -> None:
+def test_claimed_capacity_is_closed_to_equal_priority_even_heads(policy: Policy) -> None:
     """The other is ahead by each policy but last in, first out: it is older and a head. There it is the newer."""
     other, session = replace(waits(1, 7), head_rank=1), promised(waits(2, 8), 1)
     if policy is Policy.LIFO:
@@ -66,14 +66,14 @@ def test_nobody_of_its_priority_takes_it_not_even_a_head(policy: Policy) -> None
 
 
 @pytest.mark.parametrize("policy", Policy)
-def test_what_one_of_several_has_left_already_is_kept_until_all_have(policy: Policy) -> None:
+def test_capacity_of_the_first_victim_is_reserved_until_all_have_ended(policy: Policy) -> None:
     other, session = replace(waits(1, 4), head_rank=1), promised(waits(2, 8), 1)
     decided = decide((agent(1, others=4), agent(2, others=7)), other, session, policy=policy)
     assert not decided.placements
     assert {each.session_id.int: each.reason for each in decided.deferrals}[2] is ReasonCode.MAKING_ROOM
 
 
-def test_where_two_wait_for_one_machine_what_is_left_there_is_given_once_and_whole() -> None:
+def test_capacity_freed_for_two_sessions_is_given_once() -> None:
     first, second, other = promised(waits(1, 8), 1), promised(waits(2, 8), 1), waits(3, 4, priority=0)
     decided = decide((agent(1, others=4),), first, second, other)
     assert not decided.placements, "it is kept for the first"
@@ -84,7 +84,7 @@ def test_where_two_wait_for_one_machine_what_is_left_there_is_given_once_and_who
     assert [each.session_id for each in gone.reservations] == [UUID(int=2)]
 
 
-def test_who_is_ahead_may_look_again_once_it_has_what_it_needs_elsewhere() -> None:
+def test_session_ahead_may_be_placed_elsewhere() -> None:
     session, other = promised(waits(1, 6), 1), waits(2, 4)
     decided = decide((agent(1, others=4), agent(2)), session, other)
     assert placed(decided) == {1: 2, 2: 1}
@@ -96,7 +96,7 @@ def test_a_higher_priority_is_still_ahead() -> None:
 
 
 @pytest.mark.parametrize("ageing", [None, timedelta(hours=1)])
-def test_parts_of_devices_that_were_left_are_kept_as_well(ageing: timedelta | None) -> None:
+def test_freed_device_shares_are_reserved_too(ageing: timedelta | None) -> None:
     capacity = ResourceSlots({"cpu": 8000, "cuda": 1000})
     devices = (SlotDevices("cuda", 1, 0, (PartlyFreeDevice(5, 500),)),)
     there = AgentView(1, "x86_64", capacity, HALF, devices=devices)
@@ -107,7 +107,7 @@ def test_parts_of_devices_that_were_left_are_kept_as_well(ageing: timedelta | No
     assert placed(decided) == expected
 
 
-def test_room_is_kept_for_the_next_of_the_same_needs_as_well() -> None:
+def test_next_session_of_equal_requirements_gets_a_reservation_too() -> None:
     """Though of these one session waits for others to end already."""
     session, same, passing = (
         promised(waits(1, 8), 2),

@@ -77,7 +77,7 @@ def test_waiting_raises_a_session_above_a_higher_priority_in_time(policy):
     assert placed(decide(rules, 1, urgent, session(1, "ann", age_s=3600))) == [2]
 
 
-def test_age_decides_among_those_of_one_priority_whoever_was_raised_to_it():
+def test_age_decides_within_one_effective_priority():
     rules = Rules(ageing=timedelta(hours=1))
     pending = [
         session(1, age_s=100, priority=1),
@@ -143,7 +143,7 @@ def test_fair_share_is_between_domains_first_then_projects_then_owners():
     ) == {"big": 4, "small": 4}
 
 
-def test_fair_share_remembers_what_was_held_lately_and_drf_does_not():
+def test_fair_share_counts_past_use_and_drf_does_not():
     pending = [session(1, "ann", age_s=9), session(2, "bea")]
     tenants = {"ann": Tenant(past_share=0.5)}
     assert placed(decide(Rules(policy=Policy.FAIR_SHARE), 1, *pending, tenants=tenants)) == [2]
@@ -171,14 +171,14 @@ def test_fair_share_counts_what_an_owner_got_by_the_last_session_of_a_project():
 
 
 @pytest.mark.parametrize("policy", [Policy.DRF, Policy.FAIR_SHARE])
-def test_an_owner_whose_session_finds_no_room_holds_nobody_up(policy):
+def test_unplaceable_session_of_one_owner_does_not_block_others(policy):
     large = Requirements("x86_64", (ResourceSlots({"cpu": 50_000}),))
     pending = [session(1, "ann", needs=large, age_s=9), session(2, "ann", age_s=8), session(3, "bea")]
     assert placed(decide(Rules(policy=policy), 2, *pending)) == [2, 3]
 
 
 @pytest.mark.parametrize("policy", Policy)
-def test_sessions_of_nobody_in_particular_share_as_one(policy):
+def test_sessions_without_owner_share_as_one(policy):
     assert placed(decide(Rules(policy=policy), 2, session(1, age_s=2), session(2, age_s=2))) in (
         [1, 2],
         [2, 1],
@@ -222,11 +222,11 @@ OTHERS = [session(3, "d", "p", "ann", age_s=9), session(4, "d", "q", "bea"), ses
         (Policy.FAIR_SHARE, [2, 1, 4, 5, 3]),
     ],
 )
-def test_whoever_room_is_kept_for_is_tried_before_all_of_its_band_and_charged(policy, order):
+def test_session_with_reservation_is_tried_first_in_its_band_and_charged(policy, order):
     assert placed(decide(Rules(policy=policy), 9, *OTHERS, *HEADS)) == order
 
 
 @pytest.mark.parametrize("policy", [Policy.LIFO, Policy.DRF, Policy.FAIR_SHARE])
-def test_a_higher_priority_goes_before_whoever_room_is_kept_for(policy):
+def test_higher_priority_precedes_session_with_reservation(policy):
     urgent = session(9, "d", "p", "ann", priority=1)
     assert placed(decide(Rules(policy=policy), 9, *HEADS, urgent)) == [9, 2, 1]

@@ -93,7 +93,7 @@ def test_one_that_has_to_wait_for_a_reservation_to_end_takes_no_turn_of_a_shorte
     assert (played.started[2], 1 in played.started) == (9, False)
 
 
-def test_of_many_that_are_too_long_the_first_that_is_not_has_room_kept():
+def test_first_session_short_enough_gets_the_reservation():
     """Each is shorter than those before it; one without a limit counts as a week."""
     needs, days = session(1, 8).requirements, 24 * 60
     unlimited = replace(session(2, 8), requirements=needs)

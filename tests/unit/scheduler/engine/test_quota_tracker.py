@@ -74,7 +74,7 @@ def test_all_scopes_of_a_session_must_have_it_left() -> None:
     assert deferral.explanation.excess.quota == tight
 
 
-def test_who_waits_for_a_machine_is_told_so_while_the_limit_leaves_it_room() -> None:
+def test_reason_is_capacity_while_the_limit_suffices() -> None:
     decided = decide([project({"cpu": 4000})], session(1, "project:7"), room=ResourceSlots({"cpu": 500}))
     assert [deferral.reason for deferral in decided.deferrals] == [ReasonCode.NO_CAPACITY]
 
@@ -88,7 +88,7 @@ def test_who_waits_for_a_machine_is_told_so_while_the_limit_leaves_it_room() -> 
         ("keypair", "the token “vision”"),
     ],
 )
-def test_the_sentence_says_who_holds_what_of_how_much(level: str, who: str) -> None:
+def test_message_states_use_and_value_of_the_limit(level: str, who: str) -> None:
     allowance = Quota("x:7", level, "vision", {"cpu": 4000}, {"cpu": 3500})
     said = [
         str(message_for(decide([allowance], session(1, "x:7", cpu=cpu)).deferrals[0].explanation, "lab"))
@@ -128,7 +128,7 @@ LIMIT = "the limit “By day” of resource group “lab”"
         ]),
     ],
 )  # fmt: skip
-def test_of_a_limit_of_the_group_it_says_until_when(
+def test_message_states_until_when_a_group_limit_applies(
     level: str, until: datetime | None, said: list[str]
 ) -> None:
     allowance = Quota("x:7", level, "By day", {"cpu": 4000}, {"cpu": 3500}, until=until)
@@ -139,7 +139,7 @@ def test_of_a_limit_of_the_group_it_says_until_when(
     ] * 2
 
 
-def test_who_has_no_budget_left_waits_for_it_however_much_room_there_is() -> None:
+def test_session_without_budget_waits_despite_free_capacity() -> None:
     spent = replace(project({}), is_exhausted=True)
     pending = replace(session(1, "project:7"), enqueued_at=NOW - timedelta(days=1))
     decided = decide([spent], pending, session(2))
@@ -150,7 +150,7 @@ def test_who_has_no_budget_left_waits_for_it_however_much_room_there_is() -> Non
     assert deferral.explanation.excess.quota is spent
 
 
-def test_where_something_gathers_others_pass_who_ask_for_none_of_what_is_short() -> None:
+def test_accumulation_is_passed_by_sessions_without_the_scarce_slot() -> None:
     limit = project({"cpu": 4000, "cuda": 4000}, {"cuda": 1000})
     asked = [{"cpu": 2000, "cuda": 4000}, {"cuda": 1000}, {"cpu": 2000}, {"cpu": 1000}]
     pending = [

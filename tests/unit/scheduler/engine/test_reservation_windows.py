@@ -127,18 +127,18 @@ def test_what_has_no_time_limit_may_run_where_the_reservation_is_far() -> None:
     assert not decide(agents, session(1, hours=200)).placements
 
 
-def test_who_asks_for_less_time_is_tried_though_one_of_its_size_found_no_room() -> None:
+def test_shorter_session_is_tried_after_equal_size_found_no_capacity() -> None:
     agents = [agent(1, next_window=SOON)]
     decided = decide(agents, session(1), session(2, hours=9), session(3, hours=5), session(4, hours=1))
     assert places(decided) == {4: (1,)}
 
 
-def test_what_ends_in_time_leaves_to_others_what_is_not_reserved() -> None:
+def test_session_that_ends_in_time_leaves_unreserved_capacity_to_others() -> None:
     decided = decide([agent(1), agent(2, next_window=SOON)], session(1, 4, hours=1), session(2, 4))
     assert places(decided) == {1: (2,), 2: (1,)}
 
 
-def test_room_is_kept_where_the_head_would_end_before_a_reservation() -> None:
+def test_head_reserves_where_it_ends_before_a_reservation() -> None:
     held = RunningAllocation(ResourceSlots({"cpu": 4}), NOW + HOUR)
     full = agent(1, next_window=SOON)
     full = AgentView(1, "x86_64", full.capacity, ResourceSlots(), running=(held,), next_window=SOON)
@@ -147,7 +147,7 @@ def test_room_is_kept_where_the_head_would_end_before_a_reservation() -> None:
     assert not decide([full], session(1, 4)).reservations
 
 
-def test_a_gang_keeps_no_room_where_its_common_start_would_be_too_late() -> None:
+def test_gang_does_not_reserve_where_its_common_start_is_too_late() -> None:
     def full(number: int, hours: float, window: ReservationWindow) -> AgentView:
         slots = ResourceSlots({"cpu": 4})
         running = (RunningAllocation(slots, NOW + hours * HOUR),)
@@ -159,7 +159,7 @@ def test_a_gang_keeps_no_room_where_its_common_start_would_be_too_late() -> None
     assert not decide(agents, session(1, 4, 4, hours=1)).reservations
 
 
-def test_the_others_are_told_until_when() -> None:
+def test_message_states_until_when_agents_are_reserved() -> None:
     (deferral,) = decide([agent(1, window=OPEN), agent(2, window=OPEN)], session(1)).deferrals
     reserved = deferral.explanation.reserved
     assert deferral.reason is ReasonCode.RESERVATION
@@ -167,14 +167,14 @@ def test_the_others_are_told_until_when() -> None:
     assert (reserved.agents, reserved.until, reserved.starts_at) == (2, OPEN.ends_at, None)
 
 
-def test_who_would_run_into_one_is_told_from_when() -> None:
+def test_message_states_from_when_agents_are_reserved() -> None:
     (deferral,) = decide([agent(1, 1), agent(2, 8, next_window=SOON)], session(1, 4)).deferrals
     reserved = deferral.explanation.reserved
     assert reserved is not None
     assert (reserved.agents, reserved.until, reserved.starts_at) == (1, SOON.ends_at, SOON.starts_at)
 
 
-def test_who_waits_for_its_own_is_told_when_that_begins() -> None:
+def test_message_states_when_own_reservation_begins() -> None:
     mine = frozenset({SOON.reservation_id})
     later = ReservationWindow(9, NOW + HOUR, NOW + 3 * HOUR)
     for agents, asked, starts_at in (
@@ -207,7 +207,7 @@ def test_the_reason(agents: list[AgentView], asked: tuple[int, ...], reason: Rea
     assert why(decide(agents, session(1, *asked))) is reason
 
 
-def test_where_the_reserved_have_no_room_either_that_is_the_reason() -> None:
+def test_reason_is_capacity_if_reserved_agents_are_full_too() -> None:
     full = AgentView(2, "x86_64", ResourceSlots({"cpu": 4}), ResourceSlots(), window=OPEN)
     half = AgentView(1, "x86_64", ResourceSlots({"cpu": 4}), ResourceSlots({"cpu": 1}))
     assert why(decide([half, full], session(1, 2))) is ReasonCode.NO_CAPACITY
@@ -231,7 +231,7 @@ def test_each_gets_the_agent_that_its_reservation_and_its_end_let_it_use() -> No
     assert {each.session_id.int: each.agent_ids for each in decided.placements} == {2: (1,), 3: (2,)}
 
 
-def test_a_snapshot_says_which_reservations_somebody_may_use() -> None:
+def test_snapshot_lists_usable_reservations_of_a_user() -> None:
     empty = Snapshot(1, "lab", 0, (), ())
     some = replace(empty, reservations={"user:1": frozenset({7}), "project:2": frozenset({8})})
     assert empty.reservations_for(("user:1",)) == frozenset()
@@ -255,7 +255,7 @@ def test_a_preferred_agent_that_will_be_reserved_takes_what_ends_before() -> Non
         assert places(decide(agents, one)) == {1: (expected,)}
 
 
-def test_those_who_ask_for_as_much_on_the_same_machines_wait_for_the_same_reservation():
+def test_equal_requests_wait_for_the_same_reservation():
     first, second = session(1, 2), session(2, 2, 2)
     decided = decide([agent(1, window=OPEN)], first, second)
     assert [each.explanation.reserved for each in decided.deferrals] == [
@@ -342,7 +342,7 @@ def test_no_shorter_time_limit_helps_where_all_that_is_lent_is_reserved_for_othe
 
 
 @pytest.mark.parametrize("was_there", [False, True])
-def test_no_room_is_gathered_where_it_is_expected_too_late_for_a_reservation(was_there: bool) -> None:
+def test_no_accumulation_where_it_ends_too_late_for_a_reservation(was_there: bool) -> None:
     """On the first it is expected after an hour, half an hour too late; on the other after three."""
     ends = [NOW + HOUR, NOW + 3 * HOUR]
     used = [

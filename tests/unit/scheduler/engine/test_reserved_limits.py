@@ -50,12 +50,12 @@ def decide(*pending: PendingSession) -> Plan:
 FIRST = of(session(1, 4), PROJECT)
 
 
-def test_who_passes_the_first_leaves_it_what_their_limit_has():
+def test_passing_sessions_leave_the_reserved_part_of_a_limit():
     decided = decide(FIRST, of(session(2, 2), PROJECT), session(3, 2))
     assert placed(decided) == {3: (1,)}
 
 
-def test_who_is_passed_for_it_hears_that_something_is_kept():
+def test_message_says_that_part_of_a_limit_is_reserved():
     decided = decide(FIRST, of(session(2, 2), PROJECT))
     assert reasons(decided)[2] is ReasonCode.KEPT_FREE
     urgent = decide(replace(FIRST, priority=1), of(session(2, 2), PROJECT))
@@ -72,7 +72,7 @@ def test_what_ends_before_the_first_begins_takes_nothing_of_it_either():
         assert each.explanation.is_quota_reserved, "so that nobody draws when it will start"
 
 
-def test_one_who_waits_for_what_may_never_end_holds_nobody_else_up_by_a_limit():
+def test_session_waiting_for_unknown_ends_reserves_no_limit():
     named = of(session(1, 8, designated=1, waited=20), PROJECT, PERSON)
     own, others = of(session(2, 2), PROJECT, PERSON), of(session(3, 2), PROJECT, "user:2")
     limits = (allowance(PROJECT, 10, 2), allowance(PERSON, 10, 2))
@@ -82,13 +82,13 @@ def test_one_who_waits_for_what_may_never_end_holds_nobody_else_up_by_a_limit():
     assert set(placed(decided)) == {3}
 
 
-def test_who_comes_later_gets_what_the_limit_has_beside_the_first():
+def test_later_sessions_get_the_unreserved_part_of_a_limit():
     later = of(session(2, 2), PROJECT)
     for most, found in ((6, []), (7, []), (8, [2])):
         assert list(placed(plan(group(FIRST, later, most=most), NOW))) == found
 
 
-def test_who_waits_for_a_limit_of_many_keeps_its_own_as_well_and_none_of_others():
+def test_session_waiting_for_a_shared_limit_reserves_its_own_limits_only():
     """Others of the project and others of its owner could else take the one and the other in turn."""
     limits = (allowance("domain:1", 9, 0), allowance(PROJECT, 6, 4), allowance(PERSON, 6, 0))
     first = of(session(1, 4, waited=11), "domain:1", PROJECT, PERSON)
@@ -203,7 +203,7 @@ def test_one_that_exceeds_nothing_is_placed_behind_another_that_exceeds_the_same
     assert placed_behind(snapshot, first, later) == [2]
 
 
-def test_what_is_set_aside_for_itself_is_kept_from_nobody():
+def test_sufficient_limit_is_not_reported_as_reserved():
     """Its limit leaves just what it asks for, and there is room, which is kept for somebody else."""
     other = session(1, 8, minutes=60, designated=1)
     own = of(session(2, 4, designated=2), PROJECT)

@@ -109,7 +109,7 @@ def test_the_sentence_names_what_is_short_and_what_there_is(agents, kernels, exp
     assert sentence(agents, *kernels) == expected
 
 
-def test_the_sentence_for_a_designated_agent_that_has_left_says_that_it_cannot_start():
+def test_message_says_that_designated_agent_is_gone():
     assert sentence([(MACHINE, MACHINE)], {"cpu": 1000}, designated_agent_id=5) == (
         "The agent that this session must run on cannot run it any more: it was retired, is in another resource group, or"
         " has other accelerators now. Cancel it and choose another agent."
