@@ -87,7 +87,7 @@ def columns_set_by(sql: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("attribute", sorted(STATE_DOORS))
-def test_states_are_written_through_their_door_alone(attribute: str) -> None:
+def test_states_are_written_by_their_transition_function_only(attribute: str) -> None:
     writers = [
         f"{path}:{line}"
         for path in (each.relative_to(ROOT) for each in sources())
@@ -114,7 +114,7 @@ def test_states_are_written_through_their_door_alone(attribute: str) -> None:
         """TEXT = "update session set (name, status) = (1, 2)" """,
     ],
 )
-def test_a_write_past_the_door_is_found(source: str) -> None:
+def test_write_past_the_transition_function_is_found(source: str) -> None:
     assert "status" in {name for name, _ in assigned_attributes(source)}
 
 

@@ -124,7 +124,7 @@ async def test_a_process_needs_a_running_container(rig: Rig, async_runtime: Asyn
     rig.runtime.remove_container(spec.name)
 
 
-async def test_kept_processes_end_by_their_keeper_s_name(rig: Rig, async_runtime: AsyncRuntime) -> None:
+async def test_detached_processes_end_by_their_owner_s_name(rig: Rig, async_runtime: AsyncRuntime) -> None:
     name = rig.running()
     assert name in await async_runtime.running_containers(engines.LABELS)
     mine, other = [

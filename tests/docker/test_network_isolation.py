@@ -222,7 +222,7 @@ def moved(config: dict[str, Any], network: str) -> dict[str, Any]:
     return {**config, "HostConfig": {**config["HostConfig"], "NetworkMode": network}}
 
 
-def test_walls_that_were_removed_are_raised_again(
+def test_removed_isolation_is_set_up_again(
     image_id: str, make_session: MakeSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inside, machine = make_session("main1", "machine")

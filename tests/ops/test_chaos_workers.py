@@ -82,7 +82,7 @@ def test_who_does_not_begin_in_time_ends_the_run_and_is_not_left(workers: Worker
     assert all(map(is_gone, ids(born)))
 
 
-def test_no_signal_reaches_whoever_has_the_id_of_an_ended_process_next() -> None:
+def test_no_signal_reaches_a_reused_process_id() -> None:
     ended = subprocess.Popen(["sleep", "60"])
     process = Process(ended.pid)
     assert process.send(signal.SIGKILL)

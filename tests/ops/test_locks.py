@@ -8,7 +8,7 @@ from portal.ops.locks import directory_lock, setup_lock
 from tests.waiting import wait_until
 
 
-def test_whoever_waits_for_a_set_up_says_for_whom(tmp_path: Path) -> None:
+def test_waiting_for_a_set_up_names_the_holder(tmp_path: Path) -> None:
     room = tmp_path / "portal" / "ops"
     room.mkdir(parents=True)
     said: list[str] = []

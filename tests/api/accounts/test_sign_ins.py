@@ -104,7 +104,7 @@ def test_a_mail_for_another_password_works_and_is_not_sent_without_end(
     assert people.member.check_password(new)
 
 
-def test_who_comes_by_a_provider_gets_no_such_mail(people: People, settings: Any) -> None:
+def test_users_of_a_provider_get_no_password_mail(people: People, settings: Any) -> None:
     settings.BERTH_MAIL = True
     people.member.set_unusable_password()
     people.member.save()

@@ -171,7 +171,7 @@ def test_requests_at_the_same_time_wait_for_the_first(place: Place) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_who_waited_too_long_is_told_to_come_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_wait_for_a_key_asks_to_retry(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(idempotency, "WAIT_S", 1)
     body, token = place.request(name="train"), make_token(place.owner)
     is_held, may_go = threading.Event(), threading.Event()

@@ -24,7 +24,7 @@ BrowserOf = Callable[[User], Client]
 FILE, SCRIPT = "/api/v1/dotfiles/file/", "/api/v1/startup-script/"
 
 
-def test_a_file_is_kept_shown_replaced_and_removed(people: People) -> None:
+def test_dotfile_is_stored_shown_replaced_and_removed(people: People) -> None:
     client = api_client(people.member)
     made = client.put(FILE, {"path": ".bashrc", "content": "alias a=b\n"})
     assert (made.status_code, made.data["mode"], made.data["size_bytes"]) == (201, "0644", 10)
@@ -68,7 +68,7 @@ def test_a_file_stands_in_no_others_way(people: People) -> None:
     assert (refused.status_code, refused.data["code"]) == (409, "conflict")
 
 
-def test_somebody_keeps_so_many_files_and_no_more(people: People) -> None:
+def test_number_of_dotfiles_is_limited(people: People) -> None:
     Dotfile.objects.bulk_create(Dotfile(user=people.member, path=f"f{n}") for n in range(MAX_DOTFILES))
     client = api_client(people.member)
     assert client.put(FILE, {"path": "one-more", "content": ""}).status_code == 422

@@ -143,9 +143,7 @@ class TestFollowing:
         await sync_to_async(settle)(session)
         assert await reading == b"as\nit\ncomes\n"
 
-    async def test_whoever_read_to_the_end_finds_the_session_ended(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    async def test_followed_log_ends_after_its_session(self, monkeypatch: pytest.MonkeyPatch) -> None:
         ends, looks = watch_follower(monkeypatch)
         place, session = await sync_to_async(make_running)()
         reading = asyncio.create_task(everything(await follow(place, session)))

@@ -234,7 +234,7 @@ def test_machine_that_stopped_answering_is_noticed_unless_another_round_is_at_it
     assert "lost" in Agent.objects.get(pk=place.agent.pk).last_error
 
 
-def test_one_round_raises_walls_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_round_sets_up_isolation_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     rounds: list[str] = []
     monkeypatch.setattr(network_isolation, "renew_isolation", lambda: rounds.append("round"))
     with somebody_at("agents.machines.network_isolation"):

@@ -46,7 +46,7 @@ def test_folders_are_limited_for_their_owner_and_the_domain(project: Project, ow
 
 
 @pytest.mark.django_db
-def test_a_folder_that_is_handed_over_counts_for_whoever_has_it_even_above_a_limit(
+def test_transferred_folder_counts_for_its_new_owner_even_above_a_limit(
     project: Project, owner: User
 ) -> None:
     heir = make_user(member_of=project)

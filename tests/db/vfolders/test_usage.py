@@ -97,7 +97,7 @@ def test_each_host_is_counted_for_itself(
     assert (fresh(there).measured_at is not None, fresh(folder).measured_at) == (True, None)
 
 
-def test_who_only_says_that_much_will_come_takes_no_room(
+def test_declared_upload_size_reserves_nothing(
     owner: User, folder: VFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(usage, "STEP_BYTES", 4 * KIB)
@@ -236,7 +236,7 @@ def test_still_folders_are_counted_ever_less_often_and_slow_ones_seldom(folder: 
     assert fresh(folder).measure_at - at == usage.SHORTEST_INTERVAL
 
 
-def test_whoever_writes_while_it_is_counted_has_it_counted_again_soon(owner: User, folder: VFolder) -> None:
+def test_write_during_measurement_is_measured_again_soon(owner: User, folder: VFolder) -> None:
     VFolder.objects.filter(pk=folder.pk).update(measure_at=clock.now() + timedelta(hours=1))
     before = fresh(folder)
     upload(folder, owner, "a", KIB)

@@ -28,7 +28,7 @@ def words(answer: Any) -> str:
     return str(answer.content.decode())
 
 
-def test_forms_at_the_door_have_our_labels(people: People, settings: Any) -> None:
+def test_sign_in_forms_have_our_labels(people: People, settings: Any) -> None:
     settings.BERTH_MAIL = True
     inside = browser_of(people.member)
     pages = [
@@ -42,7 +42,7 @@ def test_forms_at_the_door_have_our_labels(people: People, settings: Any) -> Non
     assert "New password, once more" in pages[2]
 
 
-def test_what_is_wrong_at_the_door_is_said_in_our_words(people: People) -> None:
+def test_sign_in_errors_have_our_texts(people: People) -> None:
     wrong = Client().post("/account/login/", {"login": people.member.email, "password": "wrong"})
     assert "E-mail address or password is not right." in words(wrong)
     inside = browser_of(people.member)

@@ -90,7 +90,7 @@ def test_it_begins_with_a_reason_and_once_more_the_password_and_ends_by_a_button
     assert ends() == ["stopped"]
 
 
-def test_the_person_reads_who_looked_and_not_from_where(people: People) -> None:
+def test_user_sees_who_impersonated_without_address(people: People) -> None:
     look_as(people.member, people.superadmin).post("/data/", {"name": "x"})
     mine = browser_of(people.member)
     profile = mine.get("/profile/").content.decode()
@@ -102,7 +102,7 @@ def test_the_person_reads_who_looked_and_not_from_where(people: People) -> None:
     assert (refused.actor_id, refused.acted_as_id) == (people.superadmin.pk, people.member.pk)
 
 
-def test_nobody_reads_from_where_an_administrator_of_the_own_domain_looked(people: People) -> None:
+def test_user_does_not_see_addresses_of_impersonators(people: People) -> None:
     look_as(people.member, people.domain_admin).post("/data/", {"name": "x"})
     AuditEntry.objects.filter(acted_as_id=people.member.pk).update(ip="203.0.113.7", user_agent="Firefox/1")
     line = AuditEntry.objects.get(reason="only_looking")
@@ -139,7 +139,7 @@ def test_nobody_reads_from_where_an_administrator_of_the_own_domain_looked(peopl
         ("monitor", "member", 403),
     ],
 )
-def test_who_may_look_as_whom(people: People, viewer: str, person: str, status: int) -> None:
+def test_permissions_to_impersonate(people: People, viewer: str, person: str, status: int) -> None:
     others = {
         "monitor": factories.make_user(domain=people.domain, role=Role.MONITOR),
         "domain_monitor": factories.make_user(domain=people.domain, role=Role.DOMAIN_MONITOR),
@@ -307,7 +307,7 @@ def test_own_terminals_of_before_go_on_and_others_do_not_look(people: People) ->
     assert set(valid_logins([own, someone])) == {own}
 
 
-def test_whoever_views_as_somebody_is_shown_no_variables_by_templates(people: People) -> None:
+def test_templates_hide_variables_from_impersonators(people: People) -> None:
     place = make_place()
     make_callback_secret(actor=actor_for(place.owner))
     address = "https://ci.example/hook?key=verborgen"

@@ -161,7 +161,7 @@ def test_a_directory_that_says_nothing_is_given_up(
         assert sign_in("ada@berth.example").status_code == 200
 
 
-def test_who_has_a_password_here_does_not_wait_for_the_directory(
+def test_local_password_does_not_wait_for_the_directory(
     people: People, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(

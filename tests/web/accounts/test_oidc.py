@@ -320,7 +320,7 @@ def test_a_code_works_once_and_in_the_browser_that_asked(idp: IdentityProvider) 
     assert "Start again" in words(replayed)
 
 
-def test_who_goes_back_is_told_so(idp: IdentityProvider) -> None:
+def test_cancelled_sign_in_is_reported(idp: IdentityProvider) -> None:
     browser = Client()
     state = come_back(idp, browser).partition("state=")[2]
     answer = browser.get(f"{BEGIN}callback/?error=access_denied&state={state}", follow=True)

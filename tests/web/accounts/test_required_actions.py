@@ -37,7 +37,7 @@ def test_a_new_password_ends_every_other_login_and_not_this_one(people: People) 
     assert people.member.browser_logins.count() == 1
 
 
-def test_who_has_to_change_the_password_does_nothing_else(people: People) -> None:
+def test_required_password_change_blocks_everything_else(people: People) -> None:
     browser, program = browser_of(people.member), api_client(people.member)
     login = Login(user_id=people.member.pk, session_key=browser.session.session_key or "")
     assert control(people, people.member, must_change_password="on") == 302
@@ -85,7 +85,7 @@ def test_what_is_no_list_of_networks_is_refused(people: People, text: str) -> No
     assert people.member.allowed_networks == []
 
 
-def test_nobody_shuts_themselves_out(people: People) -> None:
+def test_admin_cannot_lock_out_themselves(people: People) -> None:
     control(people, people.domain_admin, allowed_networks="192.0.2.0/24")
     assert people.domain_admin.allowed_networks == []
     control(people, people.domain_admin, allowed_networks="127.0.0.0/8")
@@ -117,7 +117,7 @@ def test_where_superadmins_sign_in_from_is_not_shown_to_admins(people: People) -
     assert "198.51.100.9" in browser_of(people.superadmin).get("/audit/").content.decode()
 
 
-def test_who_has_no_password_here_cannot_be_asked_for_another(people: People) -> None:
+def test_password_change_cannot_be_required_without_local_password(people: People) -> None:
     people.member.set_unusable_password()
     people.member.save()
     control(people, people.member, must_change_password="on")

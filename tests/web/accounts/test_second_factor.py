@@ -148,7 +148,7 @@ def test_what_another_key_encrypted_matches_no_code(people: People, settings: An
         (SecondFactor.EVERYBODY, {"admin", "member"}),
     ],
 )
-def test_whom_the_domain_asks_is_led_to_set_one_up(
+def test_required_second_factor_leads_to_its_set_up(
     people: People, policy: SecondFactor, led: set[str]
 ) -> None:
     domain = people.member.domain

@@ -65,7 +65,7 @@ def test_a_place_that_guesses_waits_and_no_other_place_does(people: People) -> N
         assert sign_in(people.member, PASSWORD, ELSEWHERE).status_code == 302
 
 
-def test_who_was_signed_in_lately_gets_in_while_strangers_guess(people: People) -> None:
+def test_known_device_signs_in_during_guessing(people: People) -> None:
     browser = Client()
     with clock.frozen_at(NOON):
         sign_in(people.member, PASSWORD, HERE, browser)
@@ -128,7 +128,7 @@ def test_a_new_password_makes_every_place_strange_but_this_browser(people: Peopl
         lambda user: offboarding.close_user(actor=SYSTEM, user_id=user.pk),
     ],
 )
-def test_who_is_signed_out_everywhere_is_known_nowhere(people: People, end: Any) -> None:
+def test_signing_out_everywhere_forgets_trusted_devices(people: People, end: Any) -> None:
     for user in (people.member, people.outsider):
         sign_in(user, PASSWORD, HERE)
     end(people.member)
@@ -155,7 +155,7 @@ def test_right_passwords_use_nothing_up(people: People) -> None:
         assert sign_in(people.member, PASSWORD, HERE).status_code == 302
 
 
-def test_a_clock_that_was_set_back_keeps_nobody_out(people: People) -> None:
+def test_clock_set_back_locks_nobody_out(people: People) -> None:
     with clock.frozen_at(NOON):
         use_up(people.member, HERE)
     with clock.frozen_at(NOON - timedelta(hours=2)):
@@ -178,7 +178,7 @@ def test_strangers_write_few_lines_and_the_person_hears_of_it_once(
     assert Notification.objects.get(person=people.member).code == "passwords_tried"
 
 
-def test_who_asks_for_mails_with_a_link_guesses_no_password(
+def test_throttled_link_requests_are_no_password_guesses(
     people: People, settings: Any, django_capture_on_commit_callbacks: Any
 ) -> None:
     settings.BERTH_MAIL = True
@@ -222,7 +222,7 @@ def test_codes_are_counted_like_passwords(people: People) -> None:
     assert "wrong codes" in answers[-1].content.decode()
 
 
-def test_nobody_floods_a_mailbox_and_the_owner_still_gets_mail(
+def test_mails_to_one_address_are_limited_and_the_owner_still_gets_one(
     people: People, settings: Any, mailoutbox: list[Any]
 ) -> None:
     settings.BERTH_MAIL = True
@@ -251,7 +251,7 @@ def test_what_counts_nothing_any_more_is_forgotten(people: People) -> None:
     assert not KnownPlace.objects.exists()
 
 
-def test_who_is_signed_in_guesses_the_password_no_faster(people: People) -> None:
+def test_signed_in_user_guesses_passwords_no_faster(people: People) -> None:
     """Whoever finds a browser open, and wants the password, too."""
     browser, new = Client(), "another quiet harbour"
     browser.force_login(people.member, backend="accounts.sign_in.auth_backends.SignInBackend")
@@ -306,7 +306,7 @@ def test_nothing_of_a_sign_in_is_counted_by_django_allauth() -> None:
     }
 
 
-def test_who_comes_a_moment_too_late_is_refused_and_takes_nothing(
+def test_late_concurrent_attempt_is_refused_and_not_counted(
     people: People, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with clock.frozen_at(NOON):

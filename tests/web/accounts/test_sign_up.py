@@ -65,7 +65,7 @@ def test_an_address_that_is_taken_is_marked_at_the_field(people: People) -> None
     assert answer.context["form"].errors["email"]
 
 
-def test_who_is_signed_in_is_told_to_sign_out_first(people: People, browser_of: BrowserOf) -> None:
+def test_signed_in_user_is_asked_to_sign_out_first(people: People, browser_of: BrowserOf) -> None:
     _, code = make_invitation(people.domain, people.domain_admin)
     page = words(browser_of(people.member).get(f"/invitation/{code}/"))
     assert "sign out first" in page
@@ -148,7 +148,7 @@ def test_a_mail_server_that_is_not_set_up_closes_sign_up(people: People) -> None
     assert not Invitation.objects.exists()
 
 
-def test_who_accepts_an_invitation_is_led_to_the_second_factor_of_the_domain(people: People) -> None:
+def test_accepted_invitation_leads_to_the_required_second_factor(people: People) -> None:
     people.domain.second_factor = "everybody"
     people.domain.save(update_fields=["second_factor"])
     _invitation, code = make_invitation(people.domain, people.domain_admin)
@@ -199,7 +199,7 @@ def test_a_forgotten_password_proves_the_address_and_ends_what_others_left(
 
 
 @pytest.mark.usefixtures("empty_redis")
-def test_who_comes_by_a_provider_chooses_no_password_here(
+def test_user_of_a_provider_chooses_no_password(
     people: People, settings: Any, django_capture_on_commit_callbacks: Any
 ) -> None:
     settings.BERTH_MAIL = True

@@ -39,7 +39,7 @@ def test_every_notification_is_of_a_kind_and_every_kind_has_words() -> None:
     assert set(KIND_TITLES) == set(Kind)
 
 
-def test_who_says_nothing_is_told_everything(people: People) -> None:
+def test_all_notifications_are_on_by_default(people: People) -> None:
     assert all(tell(people.member, code) for code in Code)
 
 

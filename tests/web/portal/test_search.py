@@ -163,7 +163,7 @@ def test_the_launcher_begins_with_the_chosen_project(place: Place, browser: Clie
     assert not re.search(r'value="aaa"[^>]*(selected|checked)', page)
 
 
-def test_who_has_both_menus_can_switch(people: People, browser_of: BrowserOf) -> None:
+def test_user_of_both_menus_can_switch(people: People, browser_of: BrowserOf) -> None:
     superadmin, member = browser_of(people.superadmin), browser_of(people.member)
 
     work = superadmin.get("/data/").content.decode()

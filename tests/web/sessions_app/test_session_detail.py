@@ -138,7 +138,7 @@ def test_a_pull_tells_its_bytes(place: Place) -> None:
 # Why it ended, and what helps
 
 
-def test_who_ran_out_of_memory_is_offered_twice_as_much(place: Place, browser: Client) -> None:
+def test_out_of_memory_offers_twice_as_much(place: Place, browser: Client) -> None:
     session = fail(place, Reason.OUT_OF_MEMORY, resources={"cpu": 1, "mem": "1g"})
     page = tab_of(browser, session, "overview")
     assert "It needed more memory than it asked for." in page

@@ -152,7 +152,7 @@ def test_a_session_that_waits_does_not_start_on_a_budget_that_is_used_up(place: 
     assert waiting.status == "SCHEDULED"
 
 
-def test_who_may_set_budgets_and_what_is_none(place: Place) -> None:
+def test_permissions_to_set_budgets(place: Place) -> None:
     governor = actor_for(make_user(domain=place.project.domain, role=Role.DOMAIN_ADMIN))
     central = budget(place)
     wanted: dict[str, Any] = {"unit": Unit.MONEY, "amount": Decimal(1), "period": Period.MONTH}
@@ -179,7 +179,7 @@ def test_who_may_set_budgets_and_what_is_none(place: Place) -> None:
 
 
 @pytest.mark.usefixtures("standing_clock")
-def test_a_budget_is_changed_by_whom_it_is_to_change(place: Place) -> None:
+def test_budgets_are_changed_by_permitted_users_only(place: Place) -> None:
     governor = actor_for(make_user(domain=place.project.domain, role=Role.DOMAIN_ADMIN))
     today = clock.now().astimezone(UTC).date()
     wanted: dict[str, Any] = {"unit": Unit.MONEY, "amount": Decimal(1), "period": Period.MONTH}
@@ -221,7 +221,7 @@ def test_owners_are_named_as_people_write_them(place: Place) -> None:
 
 
 @pytest.mark.usefixtures("standing_clock")
-def test_what_was_held_keeps_its_price(place: Place) -> None:
+def test_past_use_keeps_its_price(place: Place) -> None:
     day = today()
     for begun in (day - timedelta(days=1), day):
         with pytest.raises(InvalidInput, match="What was held keeps its price: begin tomorrow or later"):

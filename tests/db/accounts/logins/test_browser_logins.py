@@ -44,7 +44,7 @@ def test_ending_logins_reads_no_other(django_assert_max_num_queries: Any) -> Non
     assert ended.get("/profile/").status_code == 302
 
 
-def test_a_visitor_who_is_nobody_yet_has_a_session_of_nobody() -> None:
+def test_anonymous_session_has_no_user() -> None:
     store = SessionStore()
     store["wish"] = "tea"
     store.create()
@@ -75,7 +75,7 @@ def test_logins_of_before_are_brought_along() -> None:
 
 
 @pytest.mark.parametrize("key", ['"\\000aaaaaaaaaaaa"', "short", "A" * 32, "é" * 32])
-def test_a_cookie_that_never_was_a_key_is_nobodys(key: str) -> None:
+def test_malformed_session_cookie_is_anonymous(key: str) -> None:
     browser = Client(HTTP_COOKIE=f"berth_session={key}")
     assert browser.get("/profile/").status_code == 302
     assert browser.get("/account/login/").status_code == 200

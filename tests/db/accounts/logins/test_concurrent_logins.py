@@ -54,7 +54,7 @@ def test_one_more_sign_in_ends_the_oldest_login(monkeypatch: pytest.MonkeyPatch)
     assert (line.actor_id, line.target_id, line.changes["allowed"]) == (user.pk, str(user.pk), 2)
 
 
-def test_the_browser_of_the_ended_login_says_why_until_somebody_signs_in() -> None:
+def test_ended_login_shows_its_reason_until_the_next_sign_in() -> None:
     user = make_user()
     limit(user, max_browsers=1)
     ended = sign_in(user)
@@ -125,7 +125,7 @@ def test_people_read_how_many_browsers_they_have() -> None:
     ]
 
 
-def test_what_was_kept_of_ended_logins_is_forgotten(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
+def test_reasons_of_ended_logins_expire(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
     user = make_user()
     limit(user, max_browsers=1)
     sign_in(user)
@@ -166,7 +166,7 @@ def test_of_sign_ins_at_the_same_moment_no_more_stay_than_may() -> None:
     assert answers.count("/") >= 2
 
 
-def test_who_is_signed_out_while_signing_in_is_led_back_to_that(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sign_in_restarts_after_a_sign_out_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
     user = make_user()
     limit(user, max_browsers=1)
 

@@ -66,7 +66,7 @@ def test_a_policy_of_a_domain_allows_no_more_than_the_domain_has(place: Place, g
     }
 
 
-def test_nobody_lifts_the_own_limits_nor_what_a_superadmin_gave(place: Place, governor: Actor) -> None:
+def test_admins_cannot_raise_own_limits_or_those_set_by_superadmins(place: Place, governor: Actor) -> None:
     home, oneself = place.project.domain, User.objects.get(pk=governor.user_id)
     wide = create_policy(actor=governor, name="wide", domain=home)
     for target in (oneself, home):
@@ -105,7 +105,7 @@ def test_a_policy_of_a_domain_holds_in_that_domain_alone(place: Place) -> None:
     assert moved.policy == default_policy()
 
 
-def test_who_is_above_a_new_limit_is_told_before_and_goes_on_after(place: Place) -> None:
+def test_lowering_a_limit_previews_excess_and_ends_nothing(place: Place) -> None:
     policy = limit(place.owner, max_sessions=5)
     assign_policy(actor=SYSTEM, target=place.project, policy=policy)
     sessions = [place.run(), place.run()]

@@ -36,7 +36,7 @@ def test_a_domain_admin_adds_and_changes_people_of_the_domain(people: People, ro
 
 
 @pytest.mark.parametrize("person", ["project_admin", "member", "stranger"])
-def test_nobody_else_adds_people_to_the_domain(people: People, person: str) -> None:
+def test_only_domain_admins_add_users(people: People, person: str) -> None:
     with pytest.raises(PermissionDenied):
         add_person(people, getattr(people, person))
 
@@ -53,7 +53,7 @@ def test_a_domain_admin_touches_no_superadmin_though_they_see_one(people: People
             attempt()
 
 
-def test_a_domain_admin_moves_nobody_to_another_domain(people: People) -> None:
+def test_domain_admin_cannot_move_users_to_another_domain(people: People) -> None:
     with pytest.raises(PermissionDenied):
         update(people.outsider, actor_for(people.domain_admin), domain=people.stranger.domain)
 
@@ -74,7 +74,7 @@ def test_a_move_is_refused_with_what_ties_the_person_to_the_old_domain() -> None
     assert refusal.value.fields["domain"]
 
 
-def test_people_are_seen_by_whoever_looks_after_them(people: People) -> None:
+def test_users_are_visible_to_their_administrators(people: People) -> None:
     def seen(by: User) -> set[int]:
         return set(selectors.visible_users(actor_for(by)).values_list("pk", flat=True))
 
@@ -85,7 +85,7 @@ def test_people_are_seen_by_whoever_looks_after_them(people: People) -> None:
     assert seen(people.superadmin) == set(User.objects.values_list("pk", flat=True))
 
 
-def test_an_account_without_a_password_is_opened_by_a_link_of_who_added_it(people: People) -> None:
+def test_user_without_password_signs_in_by_a_link_of_the_creator(people: People) -> None:
     person = add_person(people, people.domain_admin, password=None)
     code = service.create_sign_in_link(actor=actor_for(people.domain_admin), user=person)
     assert service.redeem_sign_in_link(actor=SYSTEM, code=code) == person
@@ -119,7 +119,7 @@ def test_a_project_admin_manages_members_from_the_domain(people: People) -> None
 
 
 @pytest.mark.parametrize("person", ["member", "outsider", "stranger"])
-def test_nobody_else_manages_members(people: People, person: str) -> None:
+def test_only_admins_manage_members(people: People, person: str) -> None:
     actor = actor_for(getattr(people, person))
     for attempt in (
         lambda: service.add_member(actor=actor, project=people.project, user=people.outsider),
@@ -162,7 +162,7 @@ def test_a_domain_admin_makes_changes_archives_and_purges_projects(people: Peopl
 
 
 @pytest.mark.parametrize("person", ["project_admin", "member", "outsider", "stranger"])
-def test_nobody_else_changes_projects(people: People, person: str) -> None:
+def test_only_admins_change_projects(people: People, person: str) -> None:
     actor, project_id = actor_for(getattr(people, person)), people.project.pk
     for attempt in (
         lambda: service.create_project(actor=actor, domain=people.domain, name="mine"),
@@ -224,7 +224,7 @@ def test_the_domain_of_all_superadmins_is_not_closed(people: People) -> None:
 
 
 @pytest.mark.parametrize("person", ["domain_admin", "member"])
-def test_nobody_else_changes_a_domain(people: People, person: str) -> None:
+def test_only_superadmins_change_a_domain(people: People, person: str) -> None:
     with pytest.raises(PermissionDenied):
         close_domain(people.domain, actor=actor_for(getattr(people, person)))
 
@@ -254,7 +254,7 @@ def test_a_superadmin_of_a_closed_domain_does_not_count(people: People) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_superadmins_who_close_each_other_at_once_leave_one() -> None:
+def test_superadmins_closing_each_other_concurrently_leave_one() -> None:
     domain = make_domain()
     first, second = (make_user(domain=domain, role=Role.SUPERADMIN) for _ in range(2))
     together(
@@ -265,7 +265,7 @@ def test_two_superadmins_who_close_each_other_at_once_leave_one() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_domain_admins_who_demote_each_other_at_once_leave_one() -> None:
+def test_domain_admins_demoting_each_other_concurrently_leave_one() -> None:
     domain = make_domain()
     first, second = (make_user(domain=domain, role=Role.DOMAIN_ADMIN) for _ in range(2))
     together(
@@ -276,7 +276,7 @@ def test_two_domain_admins_who_demote_each_other_at_once_leave_one() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_whoever_is_closed_while_they_are_made_a_member_is_a_member_of_nothing() -> None:
+def test_user_closed_while_added_to_a_project_has_no_membership() -> None:
     project = make_project()
     person = make_user(domain=project.domain)
     together(
@@ -286,7 +286,7 @@ def test_whoever_is_closed_while_they_are_made_a_member_is_a_member_of_nothing()
     assert not Membership.objects.filter(user=person).exists()
 
 
-def test_an_heir_is_somebody_else_of_the_domain_with_an_open_account(people: People) -> None:
+def test_new_owner_is_another_active_user_of_the_domain(people: People) -> None:
     for heir in (None, people.stranger, people.outsider):
         with pytest.raises(InvalidInput):
             offboarding.close_user(
@@ -305,7 +305,7 @@ def test_only_superadmins_choose_the_address_of_who_has_a_password(people: Peopl
     service.update_user(actor=admin, user_id=people.member.pk, email=people.member.email, name="Same")
 
 
-def test_links_made_before_a_promotion_or_a_password_sign_nobody_in(people: People) -> None:
+def test_links_from_before_a_promotion_or_password_are_invalid(people: People) -> None:
     superadmin = actor_for(people.superadmin)
     code = service.create_sign_in_link(actor=superadmin, user=people.member)
     service.update_user(actor=superadmin, user_id=people.member.pk, role=Role.DOMAIN_ADMIN)

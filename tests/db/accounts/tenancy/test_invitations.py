@@ -36,7 +36,7 @@ def with_mail(settings: Any) -> None:
     settings.BERTH_MAIL = True
 
 
-def test_whoever_accepts_is_in_the_projects_with_role_and_policy(people: People) -> None:
+def test_accepted_invitation_gives_projects_role_and_policy(people: People) -> None:
     policy = ResourcePolicy.objects.create(name="small")
     wanted = {"email": "Ada@berth.example", "role": Role.DOMAIN_ADMIN, "policy": policy}
     invitation, code = make_invitation(
@@ -55,7 +55,7 @@ def test_whoever_accepts_is_in_the_projects_with_role_and_policy(people: People)
     assert AuditEntry.objects.filter(action="accounts.create_user", actor_id=people.superadmin.pk).exists()
 
 
-def test_an_address_that_nobody_vouched_for_is_kept_as_not_verified(people: People) -> None:
+def test_unproven_address_is_stored_unverified(people: People) -> None:
     _, code = make_invitation(people.domain, people.domain_admin, uses=2)
     user = accept(code, email=ADA)
     assert EmailAddress.objects.get(user=user).verified is False
@@ -64,7 +64,7 @@ def test_an_address_that_nobody_vouched_for_is_kept_as_not_verified(people: Peop
         accept(code, email="third@berth.example")
 
 
-def test_the_secret_is_kept_as_a_hash(people: People) -> None:
+def test_invitation_secret_is_stored_as_a_hash(people: People) -> None:
     invitation, code = make_invitation(people.domain, people.domain_admin)
     row = Invitation.objects.values().get(pk=invitation.pk)
     assert code not in str(row)
@@ -85,7 +85,7 @@ def test_the_secret_is_kept_as_a_hash(people: People) -> None:
         ("domain_admin", {"days": 0}, InvalidInput),
     ],
 )
-def test_nobody_invites_further_than_they_could_add(
+def test_invitations_are_limited_to_permissions_of_the_inviter(
     people: People, by: str, wanted: dict[str, Any], refusal: type[BerthError]
 ) -> None:
     open_domain(people.domain)
@@ -141,7 +141,7 @@ def test_an_invitation_is_void_once_its_ground_is_gone(people: People, happens: 
     assert not User.objects.filter(email=ADA).exists()
 
 
-def test_who_lost_a_project_meanwhile_gives_it_to_nobody(people: People) -> None:
+def test_invitation_is_void_if_its_maker_lost_the_project(people: People) -> None:
     _, code = make_invitation(people.domain, people.domain_admin, email=ADA, projects=[people.project.name])
     other = people.stranger.domain
     type(people.project).objects.filter(pk=people.project.pk).update(domain=other)
@@ -173,7 +173,7 @@ def test_others_see_no_invitation(people: People) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_two_who_take_the_same_address_at_once_one_wins_and_one_reads_why() -> None:
+def test_concurrent_sign_ups_with_one_address_succeed_once() -> None:
     domain = open_domain(Domain.objects.create(name="race"))
     admin = make_user(domain=domain, role=Role.DOMAIN_ADMIN)
     other = make_user(domain=domain, role=Role.DOMAIN_ADMIN)
@@ -209,7 +209,7 @@ def test_an_address_of_the_domain_signs_up_by_mail(people: People) -> None:
 
 
 @pytest.mark.usefixtures("with_mail")
-def test_the_last_mail_counts_and_whoever_is_known_is_told_by_mail(people: People) -> None:
+def test_last_sign_up_mail_counts_and_known_users_are_told_by_mail(people: People) -> None:
     open_domain(people.domain, SignUp.OPEN, "uni.example", "berth.example")
     with TestCase.captureOnCommitCallbacks(execute=True):
         for _twice in range(2):

@@ -70,7 +70,7 @@ def give_groups(user: User, *groups: str, provider: str = "campus") -> None:
     )
 
 
-def test_everybody_joins_at_once_and_who_was_added_by_hand_stays_when_the_rule_ends(people: People) -> None:
+def test_rule_for_all_adds_everyone_and_its_end_keeps_manual_members(people: People) -> None:
     by_hand = members(people.project)
     rule(people, *EVERYBODY)
     home = set(User.objects.filter(domain=people.domain))
@@ -158,7 +158,7 @@ def test_new_people_join_and_accounts_that_close_leave(
     assert new in members(people.project, is_by_rule=True)
 
 
-def test_who_moves_to_another_domain_leaves_rules_behind(people: People) -> None:
+def test_moving_to_another_domain_ends_memberships_by_rule(people: People) -> None:
     rule(people, *EVERYBODY)
     elsewhere = factories.make_domain()
     service.update_user(actor=actor_for(people.superadmin), user_id=people.outsider.pk, domain=elsewhere)
@@ -166,7 +166,7 @@ def test_who_moves_to_another_domain_leaves_rules_behind(people: People) -> None
     assert not people.outsider.has_perm("accounts.use_project", people.project)
 
 
-def test_who_came_by_a_rule_is_removed_by_the_rule_and_may_be_added_by_hand(people: People) -> None:
+def test_member_by_rule_is_removed_by_the_rule_only_and_may_be_added_by_hand(people: People) -> None:
     rule(people, *EVERYBODY)
     admin = actor_for(people.domain_admin)
     with pytest.raises(Conflict, match="by a rule"):
@@ -176,7 +176,7 @@ def test_who_came_by_a_rule_is_removed_by_the_rule_and_may_be_added_by_hand(peop
     assert people.outsider in members(people.project, is_by_rule=False)
 
 
-def test_who_was_added_by_hand_and_fits_a_rule_is_not_removed_by_hand_and_may_leave_the_domain(
+def test_manual_member_that_fits_a_rule_is_not_removed_by_hand(
     people: People,
 ) -> None:
     rule(people, *EVERYBODY)
@@ -259,7 +259,7 @@ def test_a_run_passes_over_projects_that_fail_and_ends_in_time(
     assert people.outsider in members(second)
 
 
-def test_who_fails_holds_nobody_up_and_administrators_read_why(
+def test_failed_user_does_not_block_others_and_admins_read_why(
     people: People, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bad, good = people.outsider, factories.make_user(domain=people.domain)
@@ -336,7 +336,7 @@ def in_own_connection(function: Callable[[], None]) -> None:
         connection.close()
 
 
-def test_archived_projects_and_people_who_are_gone_are_left_alone(people: People) -> None:
+def test_archived_projects_and_closed_users_are_skipped(people: People) -> None:
     rule(people, *EVERYBODY)
     Project.objects.filter(pk=people.project.pk).update(is_active=False)
     MembershipRule.objects.all().delete()

@@ -77,7 +77,7 @@ def test_live_sessions_are_stopped_and_the_report_says_when_they_have_ended(plac
     assert {"session “train”: Has ended.", "session “next”: Has ended."} <= set(sentences(case))
 
 
-def test_whoever_asked_is_in_the_access_log_of_what_was_done(place: Place) -> None:
+def test_requester_of_off_boarding_is_in_the_audit_log(place: Place) -> None:
     admin = make_user(domain=place.project.domain, role=offboarding.Role.DOMAIN_ADMIN)
     place.run()
     continue_offboarding(close_user(actor=actor_for(admin), user_id=place.owner.pk).pk)
@@ -267,7 +267,7 @@ def test_a_person_with_history_leaves_a_nameless_row(place: Place) -> None:
         offboarding.reopen_user(actor=SYSTEM, user_id=row.pk)
 
 
-def test_the_address_of_who_is_purged_is_free_again(place: Place) -> None:
+def test_address_of_a_purged_user_is_free_again(place: Place) -> None:
     email = place.owner.email
     place.end(place.run())
     continue_offboarding(close(place).pk)

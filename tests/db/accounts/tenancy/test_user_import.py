@@ -247,7 +247,7 @@ def test_what_a_row_may_not_change_is_said_at_its_field(people: People) -> None:
     assert faults == [{"email"}, {"role"}, {"role"}]
 
 
-def test_links_are_for_those_who_were_added_and_never_came(people: People) -> None:
+def test_import_makes_links_for_added_users_who_never_signed_in(people: People) -> None:
     actor = actor_for(people.domain_admin)
     text = f"email\na@new.example\nb@new.example\n{people.member.email}\n"
     found = start_import(actor=actor, import_id=check(actor, text).pk)
@@ -257,7 +257,7 @@ def test_links_are_for_those_who_were_added_and_never_came(people: People) -> No
     assert SignInLink.objects.count() == 2
 
 
-def test_an_import_is_for_who_may_add_people_and_for_its_maker(people: People) -> None:
+def test_imports_need_permission_and_belong_to_their_maker(people: People) -> None:
     with pytest.raises(PermissionDenied):
         check(actor_for(people.project_admin), "email\na@b.example\n")
     with pytest.raises(InvalidInput, match="UTF-16"):

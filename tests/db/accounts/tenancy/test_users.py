@@ -71,7 +71,7 @@ def test_a_project_is_visible_to_its_members_and_administrators(
     assert visible.filter(pk=people.project.pk).exists() is sees
 
 
-def test_only_members_can_use_a_project_whoever_sees_it(people: People) -> None:
+def test_only_members_can_use_a_visible_project(people: People) -> None:
     name = people.project.name
     assert selectors.access_usable_project(actor_for(people.member), name) == people.project
     with pytest.raises(PermissionDenied):
@@ -92,7 +92,7 @@ def test_a_project_of_a_closed_domain_is_gone(people: People) -> None:
     assert not selectors.visible_projects(actor_for(people.superadmin)).filter(domain=people.domain).exists()
 
 
-def test_a_person_who_moved_to_another_domain_sees_nothing_of_the_old_one(people: People) -> None:
+def test_moved_user_sees_nothing_of_the_old_domain(people: People) -> None:
     service.remove_member(actor=SYSTEM, project=people.project, user=people.project_admin)
     moved = update(people.project_admin, domain=people.stranger.domain)
     assert not selectors.visible_projects(actor_for(moved)).exists()

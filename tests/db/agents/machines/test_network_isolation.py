@@ -66,7 +66,7 @@ def require_isolation(agent: Agent) -> None:
     network_isolation.require_isolation(agent)
 
 
-def test_first_launch_raises_the_walls_and_the_next_ones_rely_on_them(
+def test_first_launch_sets_up_isolation_and_the_next_ones_rely_on_it(
     agent: Agent, engine: SimulatedRuntime, image: ContainerImage
 ) -> None:
     require_isolation(agent)
@@ -76,7 +76,7 @@ def test_first_launch_raises_the_walls_and_the_next_ones_rely_on_them(
     assert (helper.image, helper.capabilities) == (image.digest, ("NET_ADMIN",))
 
 
-def test_rounds_raise_the_walls_every_five_minutes(
+def test_rounds_set_up_isolation_every_five_minutes(
     agent: Agent, engine: SimulatedRuntime, image: ContainerImage
 ) -> None:
     for seconds in (0, 60, 299, 301, 330):
@@ -84,7 +84,7 @@ def test_rounds_raise_the_walls_every_five_minutes(
     assert len(engine.helpers) == 2
 
 
-def test_walls_do_not_outlive_the_machine_that_they_were_raised_on(
+def test_isolation_is_set_up_again_after_a_reboot(
     agent: Agent, engine: SimulatedRuntime, image: ContainerImage
 ) -> None:
     require_isolation(agent)
@@ -103,14 +103,14 @@ def test_only_an_image_that_was_built_here_works_on_the_machine(
     assert engine.helpers == []
 
 
-def test_best_effort_goes_on_without_walls_and_says_so(agent: Agent, settings: Any) -> None:
+def test_best_effort_continues_without_isolation_and_says_so(agent: Agent, settings: Any) -> None:
     settings.BERTH_WALLS = "best-effort"
     require_isolation(agent)
     agent.refresh_from_db()
     assert "session image" in agent.data["walls"]["error"]
 
 
-def test_missing_walls_are_missed_at_each_round_until_they_stand(
+def test_missing_isolation_is_reported_each_round_until_it_is_set_up(
     agent: Agent, engine: SimulatedRuntime
 ) -> None:
     network_isolation.renew_isolation()
@@ -138,7 +138,7 @@ def test_no_container_starts_where_the_machine_takes_no_rules(image: ContainerIm
     assert naked.list_networks({}) == []
 
 
-def test_superadmins_alone_read_on_the_agents_page_why_walls_are_missing(
+def test_only_superadmins_read_why_isolation_is_missing(
     agent: Agent, people: People, browser_of: Callable[[User], Client]
 ) -> None:
     network_isolation.renew_isolation()

@@ -105,7 +105,7 @@ def test_a_refusal_outlives_what_was_rolled_back(people: People) -> None:
     assert entry.request_id == answer["X-Request-Id"]
 
 
-def test_whoever_tries_ids_gets_one_line_a_minute(people: People) -> None:
+def test_probing_ids_adds_one_entry_a_minute(people: People) -> None:
     client = Client()
     client.force_login(people.member)
 
@@ -160,7 +160,7 @@ def test_a_token_that_opens_nothing_is_told_of_by_its_access_key() -> None:
     assert "topsecret" not in str(list(AuditEntry.objects.values()))
 
 
-def test_who_has_no_token_made_no_attempt() -> None:
+def test_request_without_token_is_no_attempt() -> None:
     Client().get("/api/v1/me/")
     Client().get("/no-such-page/")
 
@@ -188,7 +188,7 @@ def test_long_values_are_cut_and_control_bytes_left_out() -> None:
     assert len(AuditEntry.objects.get().changes["text"]) == audit_log.MOST_CHARACTERS
 
 
-def test_who_looks_as_somebody_else_stays_who_they_are(people: People) -> None:
+def test_impersonator_is_the_audited_actor(people: People) -> None:
     actor = Actor(
         kind=ActorKind.USER, user_id=people.member.pk, label=people.member.email,
         impersonator_id=people.superadmin.pk, impersonator_label=people.superadmin.email,

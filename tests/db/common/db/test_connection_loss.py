@@ -65,7 +65,7 @@ def test_program_is_told_that_the_database_does_not_answer() -> None:
 
 
 @pytest.mark.parametrize("cause", [psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure])
-def test_who_was_in_anothers_way_is_told_to_try_again_and_not_of_a_lost_database(
+def test_lock_conflict_is_reported_as_retry_not_as_lost_database(
     cause: type[psycopg.Error],
 ) -> None:
     undone = OperationalError("deadlock detected")

@@ -108,7 +108,7 @@ def test_a_name_of_many_lines_is_no_head_of_a_mail(member: User, server: MailSer
     assert "Bcc: all@berth.example" in mail["Subject"]
 
 
-def test_who_changed_their_mind_or_left_gets_none(people: People, member: User, server: MailServer) -> None:
+def test_no_mail_after_opting_out_or_closing(people: People, member: User, server: MailServer) -> None:
     tell(member)
     choose_notifications(actor=actor_for(member), mailed=[])
     mail_notifications()

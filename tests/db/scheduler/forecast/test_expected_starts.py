@@ -260,7 +260,7 @@ def test_lists_fetch_when_those_start_that_one_sees(place: Place, browser_of: An
     assert f"start-{first.pk}" not in browser_of(stranger).get("/queue/").content.decode()
 
 
-def test_no_forecast_for_held_sessions_and_unknown_ids(place: Place, browser_of: Any) -> None:
+def test_no_forecast_for_sessions_at_a_limit_and_unknown_ids(place: Place, browser_of: Any) -> None:
     running = place.run(timeout_s=600)
     limit(place.owner, max_slots={"cpu": 1000})
     waiting = place.place()

@@ -216,7 +216,7 @@ def test_a_request_is_accepted_by_thirteen_statements(place: Place, is_by_id: bo
     assert SessionTransition.objects.get(session=session).actor_label == actor.label
 
 
-def test_whoever_is_gone_meanwhile_gets_no_session(place: Place) -> None:
+def test_closed_user_gets_no_session(place: Place) -> None:
     actor = factories.actor_for(place.owner)
     place.owner.is_active = False
     place.owner.save(update_fields=["is_active"])

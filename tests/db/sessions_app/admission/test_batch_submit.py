@@ -94,7 +94,7 @@ def test_waiting_amounts_are_summed_up_in_the_refusal(place: Place) -> None:
     assert not ComputeSession.objects.exists()
 
 
-def test_a_used_name_is_told_and_nothing_is_left(place: Place) -> None:
+def test_used_name_is_refused_and_nothing_is_written(place: Place) -> None:
     place.enqueue(name="train-2")
 
     with pytest.raises(Conflict, match="train-2"):

@@ -94,7 +94,7 @@ def test_a_machine_that_is_named_has_the_model_that_is_named(place: Place) -> No
     assert place.place(designated_agent=new.name, **asked).status == "SCHEDULED"
 
 
-def test_the_launcher_says_it_before(place: Place, browser_of: object) -> None:
+def test_launcher_refuses_before_submit(place: Place, browser_of: object) -> None:
     browser: Client = browser_of(place.owner)  # type: ignore[operator]
     page = browser.post("/sessions/new/summary/", typed(place, cpu="4")).content.decode()
     assert "The largest that fits is 2 cores, 4 GiB." in page.replace("\N{NO-BREAK SPACE}", " ")

@@ -104,9 +104,7 @@ def test_an_end_says_how_it_was(place: Place, server: CallbackServer, secret: st
     assert (ended["outcome"], ended["exit_code"], ended["reason"]) == ("failed", 3, "command_failed")
 
 
-def test_whoever_has_the_secret_can_tell_that_it_is_ours(
-    place: Place, server: CallbackServer, secret: str
-) -> None:
+def test_signature_is_verified_with_the_secret(place: Place, server: CallbackServer, secret: str) -> None:
     batch(place, server)
     deliver_callbacks()
     heard = server.heard[0]
@@ -121,7 +119,7 @@ def test_whoever_has_the_secret_can_tell_that_it_is_ours(
 
 
 @pytest.mark.parametrize("fault", [500, 404, 301, "redirects", "closes", "garbage"])
-def test_what_is_not_taken_is_told_again_later_under_the_same_id(
+def test_refused_delivery_is_retried_under_the_same_id(
     place: Place, server: CallbackServer, secret: str, fault: str | int
 ) -> None:
     server.fault = fault
@@ -142,9 +140,7 @@ def test_what_is_not_taken_is_told_again_later_under_the_same_id(
     assert states_of(session) == ["delivered"] * 2
 
 
-def test_nothing_is_told_before_what_came_before_it(
-    place: Place, server: CallbackServer, secret: str
-) -> None:
+def test_deliveries_of_a_session_keep_their_order(place: Place, server: CallbackServer, secret: str) -> None:
     server.fault = 503
     session = batch(place, server)
     deliver_callbacks()
@@ -165,7 +161,7 @@ def test_the_order_is_that_of_history_though_the_clock_was_set_back(
     assert [each.news for each in list_deliveries(session)] == ["session.started", "session.ended"]
 
 
-def test_after_a_day_it_is_given_up_and_what_follows_is_told(
+def test_delivery_is_given_up_after_a_day_and_the_next_is_sent(
     place: Place, server: CallbackServer, secret: str
 ) -> None:
     server.fault = 500
@@ -196,7 +192,7 @@ def test_a_worker_that_dies_while_it_tells_loses_nothing(
     assert states_of(session) == ["delivered"]
 
 
-def test_many_that_end_at_once_are_told_too(place: Place, server: CallbackServer, secret: str) -> None:
+def test_many_simultaneous_ends_are_delivered(place: Place, server: CallbackServer, secret: str) -> None:
     sessions = [batch(place, server, resources={"cpu": 0.5, "mem": "64m"}) for _ in range(5)]
     for session in sessions:
         fail(session, Reason.COMMAND_FINISHED)
@@ -297,7 +293,7 @@ def test_unknown_names_closed_ports_and_plain_http_behind_https_are_told_apart(
     assert post(parse_target(secure), b"", {}, CallbackNetworks(LOOPBACK)).fault is Fault.TLS
 
 
-def test_requests_are_refused_that_could_never_be_told(
+def test_callback_urls_that_could_never_be_reached_are_refused(
     place: Place, server: CallbackServer, settings: Any
 ) -> None:
     with pytest.raises(Conflict, match="no callback secret"):

@@ -85,7 +85,7 @@ class WaitingReceivers(Receivers):
         return Answer(200)
 
 
-def test_a_backlog_of_one_host_hides_nobody(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_backlog_of_one_host_delays_no_other(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(20):
         ended(place, "dead")
     ended(place, "mine")
@@ -123,7 +123,7 @@ def test_a_session_whose_news_are_noted_in_parts_tells_them_in_their_order(
     assert told == ["session.started", "session.ended"]
 
 
-def test_news_that_come_while_others_are_told_are_told_with_them(
+def test_deliveries_added_during_a_round_are_sent_in_it(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(callbacks_delivery, "CREATE_EVERY_S", 0)
@@ -142,7 +142,7 @@ def test_news_that_come_while_others_are_told_are_told_with_them(
     assert receivers.told == ["first", "second"]
 
 
-def test_a_domain_above_its_rate_hides_nobody(
+def test_domain_above_its_rate_delays_no_other(
     place: Place, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
     settings.BERTH_CALLBACKS_PER_MINUTE = 3
@@ -203,7 +203,7 @@ def test_what_is_on_its_way_is_not_sent_a_second_time(place: Place) -> None:
     assert [each.pk for each in callbacks_delivery._next_batch()] == [batch[0].pk]  # whoever sent it died
 
 
-def test_what_was_told_is_never_told_again_because_of_a_late_failure(place: Place) -> None:
+def test_late_failure_repeats_no_delivery(place: Place) -> None:
     ended(place, "slow")
     callbacks_delivery._create_deliveries()
     first, second = callbacks_delivery._next_batch(), callbacks_delivery._next_batch()
@@ -242,7 +242,7 @@ def test_callbacks_go_on_when_the_clock_is_set(
     assert CallbackDelivery.objects.get(pk=waits.pk).state == "waiting"
 
 
-def test_what_was_told_by_a_clock_that_ran_ahead_counts_for_no_minute(
+def test_deliveries_with_future_timestamps_do_not_count_for_the_rate(
     place: Place, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
     settings.BERTH_CALLBACKS_PER_MINUTE = 1

@@ -11,7 +11,7 @@ from tests.factories_sessions import make_place
 pytestmark = pytest.mark.django_db
 
 
-def test_a_kept_log_that_is_read_from_its_beginning_takes_little_memory() -> None:
+def test_stored_log_is_read_in_little_memory() -> None:
     kernel = make_place().run().kernels.get()
     entries = tuple(
         LogEntry(1, b"2026-01-01T00:00:00.%06dZ" % number, b"%099d\n" % number) for number in range(50_000)
@@ -33,7 +33,7 @@ def test_a_kept_log_that_is_read_from_its_beginning_takes_little_memory() -> Non
     assert first.gap.until == entries[0].at
 
 
-def test_a_reader_goes_on_in_a_kept_log_where_they_were() -> None:
+def test_reader_continues_in_the_stored_log() -> None:
     kernel = make_place().run().kernels.get()
     entries = tuple(LogEntry(1, b"T%06d" % number, b"%099d\n" % number) for number in range(2000))
     store_log(kernel, LogTail(entries))

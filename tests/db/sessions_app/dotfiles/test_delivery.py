@@ -111,9 +111,7 @@ def test_a_session_begins_with_what_its_owner_keeps(place: Place, engine: Speaki
 
 
 @pytest.mark.parametrize("is_wanted", [True, False])
-def test_nothing_is_done_where_nothing_is_kept_or_wanted(
-    place: Place, engine: SpeakingRuntime, is_wanted: bool
-) -> None:
+def test_no_set_up_without_dotfiles(place: Place, engine: SpeakingRuntime, is_wanted: bool) -> None:
     if not is_wanted:
         keep(place)
     place.run(personal_files=is_wanted)
@@ -136,7 +134,7 @@ def test_a_file_that_would_lie_in_a_mounted_folder_is_left_out(
     assert told(session) == ["“shared/notes” was not written: it would lie in a folder of this session."]
 
 
-def test_what_was_not_written_is_said_to_its_owner_alone(place: Place, engine: SpeakingRuntime) -> None:
+def test_skipped_dotfiles_are_shown_to_their_owner_only(place: Place, engine: SpeakingRuntime) -> None:
     engine.says = b"skipped 0 link\nskipped 7 link\nfiles\n"
     keep(place, script=None)
     session = ComputeSession.objects.with_parts().get(pk=place.run().pk)

@@ -72,7 +72,7 @@ def test_what_is_in_mind_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(gateway._activity) == 1
 
 
-def test_what_could_not_be_told_is_told_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_report_is_repeated_later(monkeypatch: pytest.MonkeyPatch) -> None:
     session = make_place().run()
     gateway = ActivityRecorder()
     gateway.record(session.pk, Interaction.TERMINAL)
@@ -119,7 +119,7 @@ def test_a_report_that_is_on_its_way_at_the_end_is_waited_for(monkeypatch: pytes
     assert not GatewayReport.objects.exists()
 
 
-def test_a_report_says_that_somebody_listens() -> None:
+def test_gateway_report_is_one_row_per_process() -> None:
     write_report("one", {}, 0.0)
     write_report("one", {}, 0.0)
     assert GatewayReport.objects.count() == 1

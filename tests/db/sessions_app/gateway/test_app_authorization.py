@@ -127,7 +127,7 @@ OTHERS: dict[str, Callable[[Scene], User]] = {
 
 
 @pytest.mark.parametrize("who", OTHERS)
-def test_nobody_but_the_owner_gets_in(scene: Scene, who: str) -> None:
+def test_only_the_owner_opens_an_app(scene: Scene, who: str) -> None:
     other = OTHERS[who](scene)
     assert not opens(scene, scene.enter(other))
     assert not opens(scene, scene.enter_by_token(other))
@@ -230,7 +230,7 @@ def test_one_query_decides_as_the_rules_do(scene: Scene, change: str) -> None:
     assert (opens(scene, cookie), opens(scene, token)) == (cookie_opens, token_opens)
 
 
-def test_whoever_looks_as_the_owner_is_judged_by_who_looks(scene: Scene) -> None:
+def test_impersonator_is_authorized_as_themselves(scene: Scene) -> None:
     viewer = factories.make_user(domain=scene.session.domain, role=Role.DOMAIN_ADMIN)
     key = browser_of(viewer)
     secret = scene.enter(scene.owner, login_key=key)

@@ -59,7 +59,7 @@ def test_a_port_is_lent_again_after_it_has_rested_the_longest_rested_first(place
     assert AppDoor.objects.count() == len(PORTS)
 
 
-def test_when_all_are_lent_or_rest_the_person_is_told(place: Place) -> None:
+def test_message_says_that_all_ports_are_leased(place: Place) -> None:
     for port in PORTS:
         session = place.run()
         AppDoor.objects.create(port=port, session=session, app="lab")

@@ -25,7 +25,7 @@ def scope_of(session_id: object, query: bytes = b"") -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_who_is_let_in_is_recorded_with_place_and_way() -> None:
+def test_accepted_websocket_is_audited_with_address_and_client() -> None:
     place = make_place()
     session = place.run()
     make_token(place.owner)
@@ -40,7 +40,7 @@ def test_who_is_let_in_is_recorded_with_place_and_way() -> None:
 
 
 @pytest.mark.usefixtures("standing_clock")
-def test_who_is_not_let_in_is_recorded_once_a_minute() -> None:
+def test_refused_websocket_is_audited_once_a_minute() -> None:
     place = make_place()
     session = place.run()
     admin = make_user(admin_of=place.project)

@@ -91,9 +91,7 @@ def warnings_of(session: ComputeSession) -> list[tuple[str, int, bool]]:
     return [(row.cause, row.mark_s, row.told_at is not None) for row in rows]
 
 
-def test_who_does_not_work_in_it_is_warned_three_times_and_then_it_ends(
-    place: Place, began: datetime
-) -> None:
+def test_idle_session_is_warned_three_times_and_ended(place: Place, began: datetime) -> None:
     group_has(place, max_idle_s=3600)
     session = place.run()
     watch(began, began + timedelta(minutes=59))
@@ -109,7 +107,7 @@ def test_who_does_not_work_in_it_is_warned_three_times_and_then_it_ends(
     assert ended.outcome == Status.TERMINATED
 
 
-def test_who_works_in_it_keeps_it(place: Place, began: datetime) -> None:
+def test_active_session_is_not_ended(place: Place, began: datetime) -> None:
     group_has(place, max_idle_s=600)
     session = place.run()
     for turn in range(3):
@@ -127,14 +125,14 @@ def test_an_older_interaction_never_replaces_a_newer_one(place: Place, began: da
     assert SessionIdle.objects.get(session=session).interacted_at == began + 9 * MINUTE
 
 
-def test_nobody_is_noted_in_what_does_not_run(place: Place, began: datetime) -> None:
+def test_activity_is_recorded_for_running_sessions_only(place: Place, began: datetime) -> None:
     waiting = place.enqueue()
     work_in(waiting, began)
     assert not SessionIdle.objects.filter(session=waiting).exists()
 
 
 @pytest.mark.parametrize("level", ["domain", "project", "owner"])
-def test_the_tightest_level_says_how_long(place: Place, began: datetime, level: str) -> None:
+def test_tightest_level_sets_the_timeout(place: Place, began: datetime, level: str) -> None:
     group_has(place, max_idle_s=7200)
     targets = {"domain": place.project.domain, "project": place.project, "owner": place.owner}
     for name, target in targets.items():
@@ -166,7 +164,7 @@ def test_a_portal_that_was_off_for_a_day_ends_nothing_without_a_warning_and_a_gr
     assert place.fresh(session).status_reason == Reason.LIFETIME_OVER
 
 
-def test_without_reports_of_gateways_nobody_counts_as_idle(place: Place, began: datetime) -> None:
+def test_sessions_without_gateway_reports_are_not_idle(place: Place, began: datetime) -> None:
     group_has(place, max_idle_s=600)
     session = place.run()
     watch(began, began + 2 * MINUTE)
@@ -191,7 +189,7 @@ def test_a_lost_machine_is_no_proof_of_idleness(place: Place, began: datetime) -
     assert (place.fresh(session).is_running, warnings_of(session)) == (True, [])
 
 
-def test_nothing_ends_whose_owner_could_not_be_told(
+def test_session_is_not_ended_without_a_delivered_warning(
     place: Place, began: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     group_has(place, max_idle_s=600)
@@ -210,7 +208,7 @@ def test_nothing_ends_whose_owner_could_not_be_told(
     assert place.fresh(session).status_reason == Reason.UNUSED
 
 
-def test_who_comes_back_at_the_last_moment_is_safe(place: Place, began: datetime) -> None:
+def test_activity_at_the_last_moment_saves_the_session(place: Place, began: datetime) -> None:
     group_has(place, max_idle_s=600)
     session = place.run()
     watch(began, began + 9 * MINUTE)
@@ -220,7 +218,7 @@ def test_who_comes_back_at_the_last_moment_is_safe(place: Place, began: datetime
     assert place.fresh(session).is_running
 
 
-def test_an_end_waits_for_who_notes_an_interaction(place: Place, began: datetime) -> None:
+def test_end_waits_for_a_concurrent_activity_report(place: Place, began: datetime) -> None:
     """Both lock the row: whoever comes second sees what the first wrote."""
     group_has(place, max_idle_s=600)
     session = place.run()
@@ -250,7 +248,7 @@ def test_a_clock_that_jumps_ends_nothing(place: Place, began: datetime) -> None:
     assert place.fresh(session).is_running
 
 
-def test_a_lifetime_ends_by_the_group_too_and_is_told_before(place: Place, began: datetime) -> None:
+def test_lifetime_of_the_group_ends_sessions_after_a_warning(place: Place, began: datetime) -> None:
     limit(place.owner, max_lifetime_s=7200)
     group_has(place, max_lifetime_s=3600)
     place.group.refresh_from_db()
@@ -311,7 +309,7 @@ def test_its_own_time_limit_is_extended_too(place: Place) -> None:
     assert place.fresh(session).deadline_at == session.deadline_at + timedelta(hours=1)
 
 
-def test_who_may_not_extends_nothing(place: Place) -> None:
+def test_extension_requires_permission(place: Place) -> None:
     session = place.run()
     with pytest.raises(NotFound):
         extend_session(actor=actor_for(make_user()), session_id=session.pk)
@@ -388,7 +386,7 @@ def test_what_uses_too_little_for_a_window_and_a_grace_ends(place: Place, began:
     assert place.fresh(session).status_reason == Reason.UNDERUSED
 
 
-def test_who_starts_to_compute_in_the_grace_keeps_it(place: Place, began: datetime) -> None:
+def test_utilisation_in_the_grace_period_saves_the_session(place: Place, began: datetime) -> None:
     group_has(place, **LITTLE)
     session = place.run()
     use(session, began, 25, cpu_milli=1)
@@ -397,7 +395,7 @@ def test_who_starts_to_compute_in_the_grace_keeps_it(place: Place, began: dateti
     assert place.fresh(session).is_running
 
 
-def test_no_end_is_told_any_more_when_the_limit_is_gone(place: Place, began: datetime) -> None:
+def test_removed_limit_removes_the_shown_end(place: Place, began: datetime) -> None:
     group_has(place, **LITTLE)
     session = place.run()
     use(session, began, 25, cpu_milli=1)

@@ -26,9 +26,7 @@ __all__ = ("began", "place")
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_of_whom_nobody_knows_whether_it_computes_nobody_says_that_it_is_unused(
-    place: Place, began: datetime
-) -> None:
+def test_unmeasured_session_is_not_called_unused(place: Place, began: datetime) -> None:
     group_has(place, max_idle_s=600)
     session = place.run()
     use(session, began, 5, cpu_milli=900)
@@ -63,7 +61,7 @@ def test_what_was_not_measured_is_not_too_little(
     assert (place.fresh(session).is_running, warnings_of(session)) == (True, [])
 
 
-def test_who_was_found_low_stays_while_nobody_knows_what_it_does_now(place: Place, began: datetime) -> None:
+def test_session_found_under_utilised_stays_while_unmeasured(place: Place, began: datetime) -> None:
     """Of its long window four fifths were measured even so."""
     group_has(place, min_cpu_percent=5, use_window_s=3600, use_grace_s=600)
     session = place.run()

@@ -21,7 +21,7 @@ __all__ = ("began", "place")
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_a_warning_of_the_later_end_leaves_the_nearer_one_as_it_is(place: Place, began: datetime) -> None:
+def test_warning_of_the_later_end_keeps_the_nearer_end_shown(place: Place, began: datetime) -> None:
     group_has(place, max_idle_s=3600)
     session = place.run()
     ComputeSession.objects.filter(pk=session.pk).update(lifetime_s=67 * 60, deadline_at=began + 67 * MINUTE)

@@ -128,7 +128,7 @@ def test_a_limit_that_is_loosened_and_tightened_again_is_warned_of_anew(
     assert place.fresh(session).status_reason == Reason.UNUSED
 
 
-def test_another_threshold_than_was_told_of_gives_its_whole_grace(place: Place, began: datetime) -> None:
+def test_changed_threshold_starts_a_full_grace_period(place: Place, began: datetime) -> None:
     policy = limit(place.owner, **LITTLE)
     session = place.run()
     use(session, began, 120, cpu_milli=0)
@@ -143,9 +143,7 @@ def test_another_threshold_than_was_told_of_gives_its_whole_grace(place: Place, 
     assert place.fresh(session).status_reason == Reason.UNDERUSED
 
 
-def test_another_threshold_of_the_group_than_was_told_of_gives_its_whole_grace(
-    place: Place, began: datetime
-) -> None:
+def test_changed_threshold_of_the_group_starts_a_full_grace_period(place: Place, began: datetime) -> None:
     group_has(place, min_mem_percent=5, **SHORT)
     session = place.run()
     use(session, began, 120, cpu_milli=0)
@@ -158,7 +156,7 @@ def test_another_threshold_of_the_group_than_was_told_of_gives_its_whole_grace(
     assert place.fresh(session).status_reason == Reason.UNDERUSED
 
 
-def test_whoever_uses_more_of_what_was_told_of_goes_on_for_now(place: Place, began: datetime) -> None:
+def test_session_that_uses_more_of_the_notified_slot_continues(place: Place, began: datetime) -> None:
     """Though something else is low by then: over the window it was not."""
     limit(place.owner, min_cpu_percent=30, min_mem_percent=30, use_window_s=3600, use_grace_s=1200)
     session = place.run()
@@ -233,7 +231,7 @@ def test_the_largest_threshold_and_the_shortest_times_of_all_levels_hold(
     assert end_of(place, session) == known.low_since + timedelta(seconds=900)
 
 
-def test_a_shorter_grace_is_told_and_waited_for(place: Place, began: datetime) -> None:
+def test_shorter_grace_is_notified_and_kept(place: Place, began: datetime) -> None:
     """It would be over: the warning and its five minutes come first."""
     group_has(place, use_window_s=600, use_grace_s=7200)
     policy = limit(place.owner, min_cpu_percent=30)
@@ -278,7 +276,7 @@ def test_no_end_and_no_use_is_told_any_more_when_a_policy_lost_its_threshold(
     assert not enforcer.end_if_due(low.pk, Cause.USE, began + 60 * MINUTE)
 
 
-def test_whom_nothing_limits_any_more_is_not_looked_at(place: Place, began: datetime) -> None:
+def test_unlimited_session_is_not_checked(place: Place, began: datetime) -> None:
     policy = limit(place.owner, **LITTLE)
     place.run()
     watch(began, began)

@@ -34,11 +34,11 @@ def preparing(place: Place) -> ComputeSession:
     return place.fresh(session)
 
 
-def test_nothing_is_known_of_a_pull_that_nobody_told_of() -> None:
+def test_unreported_pull_has_no_progress() -> None:
     assert image_pull.pull_progress(uuid4()) is None
 
 
-def test_pages_hear_of_a_pull_once_a_second(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pull_progress_is_published_once_a_second(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     instants = iter([100.0, 100.0, 100.5, 101.5, 101.5])
     monkeypatch.setattr(image_pull, "time", SimpleNamespace(monotonic=lambda: next(instants)))
     session = preparing(place)

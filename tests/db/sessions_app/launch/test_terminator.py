@@ -61,7 +61,7 @@ def stop(place: Place, session: ComputeSession) -> None:
     end_session(session.pk)
 
 
-def test_places_are_kept_while_a_container_that_cannot_be_killed_runs(place: Place) -> None:
+def test_allocation_is_kept_while_the_container_cannot_be_killed(place: Place) -> None:
     runtime = place.replace_runtime(lambda images: FrozenRuntime(name=place.agent.name, images=images))
     session = place.run()
     held = place.occupied()
@@ -126,7 +126,7 @@ def test_a_late_end_is_tried_less_often(place: Place, monkeypatch: pytest.Monkey
     assert waits == [5, loop.LATE_RETRY_S]
 
 
-def test_two_who_finish_the_same_session_end_it_once(place: Place) -> None:
+def test_concurrent_terminators_end_a_session_once(place: Place) -> None:
     session = place.run()
     stop(place, session)
     transitions.finish(session.pk, actor=SYSTEM)

@@ -133,7 +133,7 @@ def test_launch_waits_for_an_engine_that_restarts(place: Place) -> None:
 
 
 @pytest.mark.parametrize("is_running", [False, True])
-def test_nothing_starts_of_who_has_left_the_project_meanwhile(place: Place, *, is_running: bool) -> None:
+def test_sessions_of_former_members_do_not_start(place: Place, *, is_running: bool) -> None:
     """It would have its folders; what runs goes on, and nobody gets into it."""
     session = place.run() if is_running else place.enqueue()
     remove_member(actor=SYSTEM, project=place.project, user=place.owner)
@@ -243,7 +243,7 @@ def test_a_session_runs_for_the_shorter_of_its_limits(
     assert session.deadline_at == session.started_at + timedelta(seconds=runs_s)
 
 
-def test_a_move_that_is_taken_back_is_told_to_nobody(place: Place) -> None:
+def test_rolled_back_transition_publishes_nothing(place: Place) -> None:
     """Nor is one told before it is committed: others wait for its rows."""
 
     def move() -> None:

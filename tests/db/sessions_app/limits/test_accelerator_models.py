@@ -47,7 +47,7 @@ def test_it_runs_where_accelerators_are_of_the_model_it_wants(place: Place, mode
     assert model_of(place.place(resources=ASKED)) == {"old": "new", "new": "old"}[model]
 
 
-def test_while_no_machine_with_the_model_takes_sessions_it_says_so(place: Place) -> None:
+def test_message_says_that_no_agent_of_the_model_is_available(place: Place) -> None:
     waiting = place.enqueue(resources=ASKED, device_model="new")
     Agent.objects.filter(device_model="new").update(state=AgentState.DRAINING.value)
     run_tick(place.group.pk)

@@ -61,7 +61,7 @@ def test_it_waits_for_its_machine_though_others_have_room(place: Place, others: 
     assert machine_of(elsewhere) not in ("", others[0])
 
 
-def test_while_its_machine_takes_nothing_it_says_so(place: Place, others: list[str]) -> None:
+def test_message_says_that_designated_agent_is_unavailable(place: Place, others: list[str]) -> None:
     agent = place.group.agents.get(name=others[0])
     agent_lifecycle.transition(agent.pk, to=AgentState.LOST, actor=SYSTEM)
     waiting = place.place(designated_agent=others[0])
@@ -71,7 +71,7 @@ def test_while_its_machine_takes_nothing_it_says_so(place: Place, others: list[s
 
 
 @pytest.mark.parametrize("is_retired", [False, True])
-def test_where_its_machine_has_left_the_group_it_says_so(
+def test_message_says_that_designated_agent_left_the_group(
     place: Place, others: list[str], is_retired: bool
 ) -> None:
     waiting = place.enqueue(designated_agent=others[0])
@@ -86,7 +86,7 @@ def test_where_its_machine_has_left_the_group_it_says_so(
     assert "cannot run it any more" in str(waiting.status_message)
 
 
-def test_it_is_told_before_where_it_would_run(place: Place, others: list[str]) -> None:
+def test_check_names_the_designated_agent(place: Place, others: list[str]) -> None:
     for name in others:
         request = parse_request(place.request(designated_agent=name))
         assert forecast_session(actor_for(place.owner), request).outlook.agent == name

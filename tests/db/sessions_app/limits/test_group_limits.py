@@ -59,7 +59,7 @@ def tick(place: Place, *sessions: ComputeSession) -> list[bool]:
     return [place.fresh(each).status == Status.SCHEDULED for each in sessions]
 
 
-def test_its_sessions_together_hold_no_more_and_the_sentence_says_until_when(place: Place) -> None:
+def test_group_limit_bounds_the_total_and_message_states_until_when(place: Place) -> None:
     now, two = clock.now(), {"cpu": 2, "mem": "1g"}
     limit_group(place, {"together": {"cpu": 3000}, **between(now - HOUR, now + HOUR)})
     first, second = place.enqueue(resources=two), place.enqueue(resources=two)
@@ -73,7 +73,7 @@ def test_its_sessions_together_hold_no_more_and_the_sentence_says_until_when(pla
     )
 
 
-def test_whoever_waits_starts_when_the_hours_end_and_what_runs_goes_on(place: Place) -> None:
+def test_pending_sessions_start_when_the_hours_end_and_running_ones_continue(place: Place) -> None:
     running = place.run(resources={"cpu": 4, "mem": "1g"})
     limit_group(place, {"together": {"cpu": 2000}, **now_and_an_hour()})
     waiting = place.enqueue()
@@ -114,7 +114,7 @@ def test_sessions_of_other_groups_do_not_count(place: Place) -> None:
     assert tick(elsewhere, elsewhere.enqueue()) == [True]
 
 
-def test_later_ones_that_ask_for_nothing_that_it_names_pass_those_who_wait_for_it(place: Place) -> None:
+def test_sessions_without_limited_slots_pass_those_waiting_for_the_limit(place: Place) -> None:
     give_devices(place.agent, 2)
     limit_group(place, {"together": {"gpu": 0}, **now_and_an_hour()})
     waiting = place.enqueue(resources={"cpu": 1, "mem": "1g", "gpu": 1})
@@ -122,7 +122,7 @@ def test_later_ones_that_ask_for_nothing_that_it_names_pass_those_who_wait_for_i
     assert tick(place, place.enqueue(), waiting) == [True, False]
 
 
-def test_who_comes_in_its_hours_waits_and_who_comes_after_them_does_not(place: Place) -> None:
+def test_limit_applies_in_its_hours_only(place: Place) -> None:
     now = clock.now()
     limit_group(place, {"together": {"cpu": 0}, **between(now + HOUR, now + 2 * HOUR)})
     run_tick(place.group.pk)
@@ -174,7 +174,7 @@ def test_what_no_session_may_have_at_any_time_is_refused_at_once(place: Place) -
     assert "Waits until" in str(place.fresh(later).status_message)
 
 
-def test_whoever_asks_before_hears_it(place: Place) -> None:
+def test_check_answers_with_the_group_limit(place: Place) -> None:
     limit_group(place, {"each": {"cpu": 1000}, **now_and_an_hour()})
     place.run()
     actor = factories.actor_for(place.owner)
@@ -200,7 +200,7 @@ def test_other_groups_are_named_where_their_limits_let_it_start(place: Place) ->
     assert groups_at_limit(groups, "interactive", 0, one_core, now) == set()
 
 
-def test_a_kept_tick_is_decided_again_as_it_was(place: Place) -> None:
+def test_recorded_tick_with_group_limits_replays_equally(place: Place) -> None:
     limit_group(place, {"together": {"cpu": 1000}, **now_and_an_hour()})
     first, second = place.enqueue(), place.enqueue()
     assert tick(place, first, second) == [True, False]

@@ -93,7 +93,7 @@ def test_waiting_sessions_and_what_they_ask_for_are_limited_at_each_level(
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_what_could_never_be_held_is_refused_and_what_is_held_by_others_is_waited_for(
+def test_request_above_a_limit_is_refused_and_use_by_others_is_waited_for(
     place: Place, program: Actor, level: str
 ) -> None:
     target = target_of(place, program, level)
@@ -199,7 +199,7 @@ def test_a_revoked_token_goes_on_counting_what_it_started(place: Place, program:
     assert not LimitUse.objects.filter(level="keypair", used__gt=0).exists()
 
 
-def test_the_database_refuses_more_whoever_writes(place: Place) -> None:
+def test_database_enforces_limits_for_every_writer(place: Place) -> None:
     limit(place.project, max_sessions=1)
     again = place.fresh(place.enqueue())
     again.pk, again.name, again.host_label = uuid4(), "by hand", "by-hand"
@@ -207,7 +207,7 @@ def test_the_database_refuses_more_whoever_writes(place: Place) -> None:
         again.save(force_insert=True)
 
 
-def test_a_session_stays_with_whom_it_counts_against(place: Place) -> None:
+def test_session_cannot_change_its_project(place: Place) -> None:
     session = place.enqueue()
     with pytest.raises(DatabaseError, match="stays whose it is"), transaction.atomic():
         ComputeSession.objects.filter(pk=session.pk).update(project=make_project())
@@ -293,7 +293,7 @@ def test_the_database_knows_the_terminal_statuses(place: Place) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_groups_whose_ticks_are_made_at_once_do_not_get_around_a_limit_together() -> None:
+def test_concurrent_ticks_of_groups_do_not_exceed_a_shared_limit() -> None:
     """Two resource groups, one project: each has room, both together have not."""
     here, there = make_place(), make_place()
     limit(here.owner, max_slots={"cpu": 3000, "mem": 64 * GIB})

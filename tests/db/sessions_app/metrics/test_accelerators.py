@@ -158,7 +158,7 @@ def test_a_driver_that_hangs_is_left_out_and_costs_one_wait(
         wait_until(lambda: collector._device_lanes.is_idle, deadline_s=30)
 
 
-def test_only_machines_whose_devices_somebody_holds_are_asked(
+def test_only_agents_with_allocated_devices_are_measured(
     place: Place, django_assert_num_queries: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
@@ -232,7 +232,7 @@ def judged_use(session: ComputeSession) -> dict[str, int | None]:
     return use
 
 
-def test_who_leaves_devices_unused_is_warned_with_numbers_and_ended(place: Place, began: datetime) -> None:
+def test_session_with_unused_devices_is_warned_with_numbers_and_ended(place: Place, began: datetime) -> None:
     group_has(place, **LITTLE, min_device_mem_percent=5)
     session = run_on(place, 0)
     device_does(place, 0, 3, GIB)
@@ -272,7 +272,7 @@ def test_all_or_any_of_the_uses_decide(place: Place, began: datetime, rule: str,
     assert place.fresh(session).is_running is not ends
 
 
-def test_who_shares_a_device_is_not_ended_for_a_neighbour(place: Place, began: datetime) -> None:
+def test_session_on_a_shared_device_is_not_ended_for_its_neighbour(place: Place, began: datetime) -> None:
     group_has(place, **LITTLE)
     sharing, neighbour = run_on(place, 0, gpu=0.5), run_on(place, 0, gpu=0.5)
     device_does(place, 0, 0)
@@ -287,7 +287,7 @@ def test_who_shares_a_device_is_not_ended_for_a_neighbour(place: Place, began: d
     assert told["ends_at"] is None
 
 
-def test_who_is_alone_on_a_part_is_judged_by_that_part(place: Place, began: datetime) -> None:
+def test_sole_user_of_a_share_is_judged_by_that_share(place: Place, began: datetime) -> None:
     group_has(place, **LITTLE)
     session = run_on(place, 0, gpu=0.1)
     device_does(place, 0, 8, 8 * GIB)
@@ -297,7 +297,7 @@ def test_who_is_alone_on_a_part_is_judged_by_that_part(place: Place, began: date
 
 
 @pytest.mark.parametrize("silent", ["from the beginning", "half of the time"])
-def test_devices_that_were_not_measured_end_nobody(place: Place, began: datetime, silent: str) -> None:
+def test_unmeasured_devices_end_no_session(place: Place, began: datetime, silent: str) -> None:
     group_has(place, **LITTLE)
     session = run_on(place, 0)
     if silent == "half of the time":
@@ -309,7 +309,7 @@ def test_devices_that_were_not_measured_end_nobody(place: Place, began: datetime
     assert not SessionWarning.objects.exists()
 
 
-def test_a_device_that_computes_is_work_though_nobody_is_there(place: Place, began: datetime) -> None:
+def test_computing_device_counts_as_activity(place: Place, began: datetime) -> None:
     group_has(place, max_idle_s=600)
     session = run_on(place, 0, gpu=0.5)
     run_on(place, 0, gpu=0.5)
@@ -324,7 +324,7 @@ def test_a_device_that_computes_is_work_though_nobody_is_there(place: Place, beg
     ("cpu", "is_own", "cpu_milli", "is_at_work"),
     [(1, True, 0, True), (1, False, 0, False), (1, False, 10, True), (0.01, False, 9, True)],
 )
-def test_a_neighbour_on_a_shared_device_keeps_nobody_at_work(
+def test_neighbour_on_a_shared_device_is_no_activity(
     place: Place, began: datetime, cpu: float, is_own: bool, cpu_milli: int, is_at_work: bool
 ) -> None:
     session = run_on(place, 0, gpu=0.5, cpu=cpu)

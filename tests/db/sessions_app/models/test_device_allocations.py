@@ -48,7 +48,7 @@ def test_devices_are_occupied_by_what_holds_them_and_free_when_it_is_gone(place:
     assert occupied_devices(place.agent) == [0, 0]
 
 
-def test_several_devices_are_held_whole(place: Place) -> None:
+def test_several_devices_are_allocated_whole(place: Place) -> None:
     _allocate(place, 2000, devices_of(place.agent))
     assert occupied_devices(place.agent) == [1000, 1000]
 
@@ -56,7 +56,7 @@ def test_several_devices_are_held_whole(place: Place) -> None:
 @pytest.mark.parametrize(
     ("amount", "held"), [(1000, [0]), (501, [0]), (2000, [0, 1]), (2000, [1, 1]), (1500, [0, 1]), (1500, [1])]
 )
-def test_nobody_gets_more_of_a_device_than_there_is(place: Place, amount: int, held: list[int]) -> None:
+def test_device_is_never_over_allocated(place: Place, amount: int, held: list[int]) -> None:
     devices = devices_of(place.agent)
     _allocate(place, 500, [devices[0]])
     with pytest.raises(IntegrityError), transaction.atomic():
@@ -64,7 +64,7 @@ def test_nobody_gets_more_of_a_device_than_there_is(place: Place, amount: int, h
     assert occupied_devices(place.agent) == [500, 0]
 
 
-def test_a_device_is_held_through_its_own_agent_alone(place: Place) -> None:
+def test_device_is_allocated_through_its_own_agent_only(place: Place) -> None:
     other = make_place()
     foreign = give_devices(other.agent, 1)
     with pytest.raises(IntegrityError, match="does not have"), transaction.atomic():
@@ -74,7 +74,7 @@ def test_a_device_is_held_through_its_own_agent_alone(place: Place) -> None:
         _allocate(place, 500, [unknown])
 
 
-def test_a_device_that_is_gone_is_given_to_nobody_and_can_be_released(place: Place) -> None:
+def test_missing_device_is_not_allocated_and_can_be_released(place: Place) -> None:
     first, _ = devices_of(place.agent)
     held = _allocate(place, 500, [first])
     AgentDevice.objects.update(is_present=False)
@@ -90,7 +90,7 @@ def test_what_names_no_devices_counts_as_an_amount_alone(place: Place) -> None:
     assert place.occupied()["gpu"] == 1500
 
 
-def test_devices_that_disappear_keep_their_row_while_they_are_held() -> None:
+def test_missing_devices_keep_their_row_while_allocated() -> None:
     place = make_place()
     assert write_devices(place.agent, MockDiscovery(3).discover())
     assert not write_devices(place.agent, MockDiscovery(3).discover())

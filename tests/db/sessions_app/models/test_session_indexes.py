@@ -24,7 +24,7 @@ def test_no_index_of_sessions_has_what_each_move_writes() -> None:
     assert [index for index in indexes if named.search(index)] == []
 
 
-def test_who_waits_and_who_lives_is_found_without_the_status() -> None:
+def test_pending_and_live_sessions_are_found_without_status() -> None:
     waiting, live = (
         str(rows.query) for rows in (ComputeSession.objects.waiting(), ComputeSession.objects.live())
     )

@@ -112,7 +112,9 @@ def test_how_its_elements_end_decides(
     assert tuple(seen) == fates
 
 
-def test_what_is_waited_for_is_said(place: Place, browser_of: Callable[[User], Client]) -> None:
+def test_message_and_rest_name_the_array_waited_for(
+    place: Place, browser_of: Callable[[User], Client]
+) -> None:
     array = array_of(place, "1-3")
     before = place.run(name="prepare")
     said = {when: str(after(place, array, when).status_message) for when in ("success", "any", "failure")}
@@ -135,7 +137,7 @@ def test_what_is_waited_for_is_said(place: Place, browser_of: Callable[[User], C
     ]
 
 
-def test_a_session_that_never_can_start_says_why(place: Place) -> None:
+def test_session_that_can_never_start_says_why(place: Place) -> None:
     array = array_of(place)
     well, ill = after(place, array), after(place, array, "failure")
     settle_by_its_end(array, 1, GOOD)
@@ -167,7 +169,7 @@ def test_elements_that_wait_their_turn_are_waited_for(place: Place) -> None:
     assert fate_of(place, session) == WAITS
 
 
-def test_stopping_the_array_ends_who_waited_for_its_success(place: Place) -> None:
+def test_stopping_the_array_cancels_dependents_on_its_success(place: Place) -> None:
     array = array_of(place, "1-3")
     elements = list(array.elements.values_list("pk", flat=True))
     well, whatever = after(place, array), after(place, array, "any")
@@ -233,7 +235,7 @@ def test_a_name_means_what_lives_and_then_the_newest(place: Place) -> None:
     assert meant() == live
 
 
-def test_a_session_and_an_array_are_told_apart_by_id(place: Place) -> None:
+def test_sessions_and_arrays_are_distinguished_by_id(place: Place) -> None:
     array = array_of(place)
     session = place.run(name="sweep")
     both = place.enqueue(dependencies=[str(array.pk), str(session.pk)])
@@ -257,7 +259,7 @@ def test_absent_and_hidden_arrays_are_refused_alike(place: Place) -> None:
     assert not theirs.is_awaited
 
 
-def test_who_sees_a_session_alone_is_not_told_of_an_array_in_another_project(
+def test_array_of_another_project_is_hidden_from_viewers_of_a_dependent(
     place: Place, browser_of: Callable[[User], Client]
 ) -> None:
     other = make_project(domain=place.project.domain)
@@ -336,7 +338,7 @@ def asked_by(act: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> list
     return asked
 
 
-def test_each_end_asks_who_waits_once_the_array_is_named(
+def test_each_end_settles_dependents_of_a_named_array(
     place: Place,
     monkeypatch: pytest.MonkeyPatch,
     django_capture_on_commit_callbacks: Callable[..., AbstractContextManager[object]],
@@ -386,7 +388,7 @@ def test_the_last_end_at_the_same_moment_is_never_missed(place: Place) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_those_who_waited_in_vain_take_what_limits_count_in_one_order(place: Place) -> None:
+def test_cancelled_dependents_lock_use_rows_in_one_order(place: Place) -> None:
     """Domain by domain, as each statement that ends sessions of several does; whichever of them waited longer."""
     other = make_project()
     low, high = sorted((place.project, other), key=lambda project: project.domain_id)

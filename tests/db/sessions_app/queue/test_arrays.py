@@ -185,7 +185,7 @@ def test_an_end_that_nobody_followed_is_found_by_reconciling(place: Place) -> No
     assert let_in(array) == [2, 3]
 
 
-def test_reconciling_lets_nobody_in_where_there_is_no_place(
+def test_reconciler_releases_no_element_above_the_maximum(
     place: Place, django_assert_num_queries: Any
 ) -> None:
     array = ask(place, "1-4%2")
@@ -339,7 +339,7 @@ def test_all_elements_end_in_one_go(place: Place) -> None:
     assert progress_by_array([array])[array.pk] == Progress({"TERMINATED": 4, "CANCELLED": 2}, failed=2)
 
 
-def test_who_may_not_stop_a_session_stops_no_array(place: Place) -> None:
+def test_stopping_an_array_requires_permission_on_sessions(place: Place) -> None:
     array = ask(place, "1-2")
     for person, refusal in (
         (make_user(member_of=place.project), NotFound),
@@ -380,7 +380,7 @@ def test_two_ends_at_once_let_in_two(place: Place) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_ending_all_while_others_are_let_in_leaves_none(place: Place) -> None:
+def test_ending_all_elements_during_release_leaves_none(place: Place) -> None:
     array = ask(place, "1-30%5")
     barrier = Barrier(3)
 

@@ -60,7 +60,7 @@ QUEUED = ("PENDING", "", "enqueued")
 
 
 @pytest.mark.parametrize("level", ["domain", "project", "user"])
-def test_whose_grant_is_revoked_starts_there_no_more_and_hears_why(place: Place, level: str) -> None:
+def test_revoked_grant_holds_pending_sessions_with_a_reason(place: Place, level: str) -> None:
     grant = granted(
         place, {"domain": place.project.domain, "project": place.project, "user": place.owner}[level]
     )
@@ -74,7 +74,7 @@ def test_whose_grant_is_revoked_starts_there_no_more_and_hears_why(place: Place,
     assert standing(waits) == OUTSIDE
 
 
-def test_whoever_has_another_grant_goes_on_waiting(place: Place) -> None:
+def test_another_grant_keeps_sessions_pending(place: Place) -> None:
     grant = granted(place, place.project)
     allow(place, place.owner)
     waits = place.enqueue()
@@ -94,7 +94,7 @@ def test_a_slip_is_undone_and_costs_no_place(place: Place) -> None:
     assert run_tick(place.group.pk) == [first.pk]
 
 
-def test_a_type_that_the_group_takes_no_more_is_held_and_others_are_not(place: Place) -> None:
+def test_only_sessions_of_a_disallowed_type_are_held(place: Place) -> None:
     notebook, batch = place.enqueue(), place.enqueue(type="batch", command="true")
     service.update_resource_group(actor=SYSTEM, group_id=place.group.pk, changes={"session_types": ["batch"]})
     assert standing(notebook) == OUTSIDE
@@ -111,7 +111,7 @@ def test_what_a_process_that_died_left_undone_the_next_round_does(place: Place) 
     assert standing(waits) == OUTSIDE
 
 
-def test_what_comes_into_the_queue_later_is_held_then(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sessions_released_later_are_held_on_release(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     grant = granted(place, place.project)
     waits = place.enqueue(start_at=(clock.now() + timedelta(hours=1)).isoformat())
     revoke(place, grant)
@@ -122,7 +122,7 @@ def test_what_comes_into_the_queue_later_is_held_then(place: Place, monkeypatch:
     assert not run_tick(place.group.pk)
 
 
-def test_after_a_day_it_is_cancelled_and_its_owner_is_told(place: Place) -> None:
+def test_held_session_is_cancelled_after_a_day_with_a_notification(place: Place) -> None:
     grant = granted(place, place.project)
     waits = place.enqueue(pending_timeout_s=30)
     revoke(place, grant)
@@ -145,7 +145,7 @@ def test_groups_that_are_open_to_all_cost_one_query_together(place: Place) -> No
 
 
 @pytest.mark.django_db(transaction=True)
-def test_whoever_has_locked_a_session_holds_up_nobody_who_closes_its_group(place: Place) -> None:
+def test_locked_session_does_not_block_closing_its_group(place: Place) -> None:
     grant = granted(place, place.owner)
     locked, other = place.enqueue(), place.enqueue()
 
@@ -163,7 +163,7 @@ def test_whoever_has_locked_a_session_holds_up_nobody_who_closes_its_group(place
     assert standing(locked) == OUTSIDE
 
 
-def test_a_plan_of_before_neither_starts_nor_renames_who_is_held_since(place: Place) -> None:
+def test_older_plan_does_not_touch_sessions_held_since(place: Place) -> None:
     granted(place, place.project)
     fits, waits = place.enqueue(), place.enqueue(resources=ALL)
     planned = plan(read_snapshot(place.group.pk), clock.now())
@@ -173,7 +173,7 @@ def test_a_plan_of_before_neither_starts_nor_renames_who_is_held_since(place: Pl
     assert (standing(fits), standing(waits)) == (OUTSIDE, OUTSIDE)
 
 
-def test_a_plan_of_before_starts_nobody_who_is_asked_to_stop_since(place: Place) -> None:
+def test_older_plan_starts_no_session_stopped_since(place: Place) -> None:
     session = place.enqueue()
     planned = plan(read_snapshot(place.group.pk), clock.now())
     ComputeSession.objects.update(stops_at=clock.now())

@@ -57,7 +57,7 @@ def end(place: Place, session: ComputeSession, reason: Reason = Reason.COMMAND_F
     return transitions.finish(session.pk, actor=SYSTEM)
 
 
-def test_it_waits_for_the_other_and_says_so(place: Place) -> None:
+def test_dependent_waits_and_message_says_so(place: Place) -> None:
     first = batch(place, name="prepare")
     second = place.enqueue(name="train", dependencies=after(first))
     run_tick(place.group.pk)
@@ -120,7 +120,7 @@ def test_how_the_other_ends_decides(place: Place, when: str, reason: Reason, sta
         assert "did not happen" in str(settled.status_message)
 
 
-def test_a_notebook_has_ended_well_when_somebody_stopped_it(place: Place) -> None:
+def test_stopped_interactive_session_counts_as_success(place: Place) -> None:
     first = place.run()
     second = place.enqueue(dependencies=after(first))
     place.end(first)
@@ -212,7 +212,7 @@ def test_absent_and_hidden_ones_are_refused_alike(place: Place) -> None:
     assert not place.fresh(theirs).is_awaited
 
 
-def test_whoever_administers_the_project_may_name_those_of_others_in_it(place: Place) -> None:
+def test_project_admin_may_depend_on_sessions_of_others_in_the_project(place: Place) -> None:
     theirs = place.enqueue(name="theirs")
     admin = make_user(domain=place.project.domain, member_of=place.project, role=Role.DOMAIN_ADMIN)
     session = place.enqueue(by=admin, dependencies=after(theirs))
@@ -296,7 +296,7 @@ def test_an_end_at_the_same_moment_is_never_missed(place: Place) -> None:
     assert place.fresh(second).held_for == ""
 
 
-def test_who_sees_a_session_alone_is_not_told_of_one_in_another_project(
+def test_session_of_another_project_is_hidden_from_viewers_of_a_dependent(
     place: Place, browser_of: Callable[[User], Client]
 ) -> None:
     other = make_project(domain=place.project.domain)

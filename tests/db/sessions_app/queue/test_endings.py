@@ -121,7 +121,7 @@ def test_each_end_meets_the_conditions_of_the_table(stage: str, type_: str, end:
     assert in_vain == later.keys() - STARTS[ending]
 
 
-def test_who_waited_for_the_failure_of_one_that_never_ran_is_told_so() -> None:
+def test_dependent_on_failure_of_a_session_that_never_ran_says_so() -> None:
     """a succeeds; b, after the failure of a, is cancelled in vain; c, after the failure of b, never starts either."""
     place = make_place()
     a = place.run(type="batch", command="true", name="a")

@@ -127,7 +127,7 @@ def test_waiting_counts_from_when_a_session_was_let_into_the_queue(place: Place)
         assert row.since == visible_queues(actor_for(place.owner))[place.group.pk].since == clock.now()
 
 
-def test_the_first_of_a_queue_is_who_was_tried_first(place: Place) -> None:
+def test_queue_position_is_the_order_of_the_last_tick(place: Place) -> None:
     """By LIFO, say: neither the oldest nor the one with the highest priority."""
     for name, position in (("old", 2), ("young", 1)):
         session = place.enqueue(name=name, priority=0)
@@ -141,12 +141,12 @@ def test_the_first_of_a_queue_is_who_was_tried_first(place: Place) -> None:
     ]
 
 
-def test_who_does_not_queue_is_not_in_it(place: Place) -> None:
+def test_held_sessions_are_not_listed(place: Place) -> None:
     place.enqueue(start_at=(clock.now() + timedelta(days=1)).isoformat())
     assert not queued_sessions([place.group.pk]).exists()
 
 
-def test_everybody_reads_that_room_is_made(place: Place, other: User) -> None:
+def test_preemption_for_a_session_is_shown_to_everybody(place: Place, other: User) -> None:
     waits = place.enqueue(resources={"cpu": 2, "mem": "1g"})
     ComputeSession.objects.filter(pk=waits.pk).update(status_reason=ReasonCode.MAKING_ROOM)
     assert visible_reason(place.fresh(waits), is_seen=False) == "Preemption is in progress for it."

@@ -67,7 +67,7 @@ def test_it_waits_until_a_machine_has_the_image_and_keeps_its_place(place: Place
     assert run_tick(place.group.pk) == [first.pk]
 
 
-def test_it_is_said_before_it_is_submitted(place: Place) -> None:
+def test_check_names_the_missing_image(place: Place) -> None:
     def reason() -> str:
         return forecast_session(actor_for(place.owner), parse_request(place.request())).outlook.reason
 
@@ -76,7 +76,7 @@ def test_it_is_said_before_it_is_submitted(place: Place) -> None:
     assert reason() == "starts_now"
 
 
-def test_an_image_that_goes_takes_who_waits_for_it_out_of_the_queue(place: Place) -> None:
+def test_removed_image_holds_its_pending_sessions(place: Place) -> None:
     bring(place)
     waits = place.enqueue()
     assert standing(waits) == QUEUED
@@ -85,7 +85,7 @@ def test_an_image_that_goes_takes_who_waits_for_it_out_of_the_queue(place: Place
     assert standing(waits) == HELD
 
 
-def test_what_a_registry_has_is_missing_nowhere_nor_what_nobody_looked_for_yet(place: Place) -> None:
+def test_images_of_registries_and_unreported_images_are_not_missing(place: Place) -> None:
     AgentImage.objects.all().delete()
     assert standing(place.enqueue()) == QUEUED, "the machine told of no image yet"
     AgentImage.objects.create(agent=place.agent, reference="other:1", image_id="sha256:1")
@@ -93,7 +93,7 @@ def test_what_a_registry_has_is_missing_nowhere_nor_what_nobody_looked_for_yet(p
     assert standing(place.enqueue(name="second")) == QUEUED
 
 
-def test_what_was_built_a_moment_ago_may_be_where_no_heartbeat_told_of_it(place: Place) -> None:
+def test_new_images_are_not_missing_before_a_heartbeat(place: Place) -> None:
     ContainerImage.objects.update(created_at=clock.now())
     assert standing(place.enqueue()) == QUEUED
 

@@ -43,7 +43,7 @@ def refusal(place: Place, priority: int, *, actor: Actor | None = None) -> Limit
     return refused.value
 
 
-def test_anybody_may_let_others_go_first_and_nobody_goes_before_others(place: Place) -> None:
+def test_lower_priorities_are_free_and_higher_ones_need_a_policy(place: Place) -> None:
     assert ask(place, -100).priority == -100
     assert refusal(place, 1).message == "Your account may give a session at most priority 0; you asked for 1."
 
@@ -106,7 +106,7 @@ def test_a_policy_that_is_taken_away_meanwhile_counts(place: Place, monkeypatch:
     assert not ComputeSession.objects.exists()
 
 
-def test_the_higher_goes_first_whoever_came_first(place: Place) -> None:
+def test_higher_priority_starts_first(place: Place) -> None:
     limit(place.owner, max_priority=20)
     nice, usual, urgent = ask(place, -1), ask(place, 0), ask(place, 20)
     place.agent.slots.filter(slot_name="cpu").update(capacity=1000)

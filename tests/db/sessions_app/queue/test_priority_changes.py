@@ -83,7 +83,7 @@ def test_administrators_of_a_domain_stay_within_policies_and_superadmins_need_no
 
 
 @pytest.mark.parametrize("role", [Role.DOMAIN_MONITOR, Role.MONITOR])
-def test_who_only_looks_changes_nothing(place: Place, role: Role) -> None:
+def test_viewers_change_no_priority(place: Place, role: Role) -> None:
     session = place.enqueue()
     with pytest.raises(PermissionDenied):
         give(make_user(domain=place.project.domain, role=role), session, -1)

@@ -36,7 +36,7 @@ def in_an_hour() -> datetime:
     return clock.now() + HOUR
 
 
-def test_who_starts_later_says_so_and_is_no_business_of_the_scheduler(place: Place) -> None:
+def test_session_with_start_time_is_held_and_not_scheduled(place: Place) -> None:
     session = place.enqueue(start_at=in_an_hour().isoformat())
     run_tick(place.group.pk)
 
@@ -141,7 +141,7 @@ def test_a_forecast_says_that_it_starts_later(place: Place) -> None:
     assert "UTC" in str(outlook.sentence)
 
 
-def test_a_clock_that_jumps_ends_nobody_who_is_held(place: Place) -> None:
+def test_clock_jump_ends_no_held_session(place: Place) -> None:
     from sessions_app.lifecycle import transitions
 
     session = place.enqueue(start_at=in_an_hour().isoformat(), pending_timeout_s=60)

@@ -119,7 +119,7 @@ def use(session: ComputeSession, since: datetime, minutes: int, *, cpu_milli: in
     )
 
 
-def test_who_was_warned_of_being_idle_has_what_was_left(
+def test_warned_idle_session_keeps_its_remaining_time(
     place: Place, began: datetime, step: timedelta, jump: Jump
 ) -> None:
     group_has(place, max_idle_s=3600)
@@ -154,7 +154,7 @@ def test_a_lifetime_is_as_long_as_it_was(place: Place, began: datetime, step: ti
     assert place.fresh(session).status_reason == Reason.LIFETIME_OVER
 
 
-def test_who_works_after_the_jump_is_not_judged_by_what_was_measured_before(
+def test_measurements_before_the_jump_do_not_count_after_activity(
     place: Place, began: datetime, step: timedelta, jump: Jump
 ) -> None:
     """Set back, the minutes to come have rows already: of a time in which little was done."""
@@ -173,9 +173,7 @@ def test_who_works_after_the_jump_is_not_judged_by_what_was_measured_before(
     assert SessionIdle.objects.get(session=session).low_since is None
 
 
-def test_the_notice_of_who_leaves_for_others_is_as_long_as_it_was(
-    place: Place, step: timedelta, jump: Jump
-) -> None:
+def test_preemption_notice_keeps_its_length(place: Place, step: timedelta, jump: Jump) -> None:
     group_has(place, preemptible_priority=0, preemption_after_s=0, preemption_grace_s=600)
     low = place.run(resources={"cpu": 8, "mem": "1g"})
     high = place.enqueue(resources={"cpu": 8, "mem": "1g"})
@@ -194,7 +192,7 @@ def test_the_notice_of_who_leaves_for_others_is_as_long_as_it_was(
         assert place.fresh(low).status_reason == Reason.PREEMPTED
 
 
-def test_who_waits_for_room_waits_as_long_as_was_asked(place: Place, step: timedelta, jump: Jump) -> None:
+def test_maximum_wait_keeps_its_length(place: Place, step: timedelta, jump: Jump) -> None:
     place.run(resources={"cpu": 8, "mem": "1g"})
     session = place.enqueue(pending_timeout_s=600)
     now = clock.now()
@@ -222,7 +220,7 @@ def test_a_machine_is_not_lost_and_what_was_lost_is_not_given_up(
     assert place.fresh(session).is_running
 
 
-def test_whoever_dies_over_it_has_moved_nothing_and_the_next_round_moves_all(
+def test_interrupted_shift_changes_nothing_and_the_next_round_shifts_all(
     place: Place, step: timedelta, jump: Jump, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place.run(resources={"cpu": 8, "mem": "1g"})
@@ -264,7 +262,7 @@ def test_a_notice_given_before_the_round_that_finds_the_jump_leaves_the_whole_gr
         assert place.fresh(low).status_reason == Reason.PREEMPTED
 
 
-def test_whoever_was_let_into_the_queue_before_that_round_waits_as_long_as_was_asked(
+def test_maximum_wait_of_sessions_released_before_the_round_keeps_its_length(
     place: Place, step: timedelta, jump: Jump
 ) -> None:
     place.run(resources={"cpu": 8, "mem": "1g"})
@@ -284,7 +282,7 @@ def test_whoever_was_let_into_the_queue_before_that_round_waits_as_long_as_was_a
         assert place.fresh(session).status_reason == Reason.PENDING_TIMEOUT
 
 
-def test_who_has_just_begun_is_spared_for_as_long_as_the_group_says(
+def test_minimum_run_time_before_preemption_keeps_its_length(
     place: Place, step: timedelta, jump: Jump
 ) -> None:
     group_has(place, preemptible_priority=0, preemption_after_s=600, preemption_grace_s=600)
@@ -312,7 +310,7 @@ def test_what_begins_before_the_round_that_finds_the_jump_has_all_its_time(
     assert place.fresh(session).deadline_at == now + 10 * MINUTE
 
 
-def test_who_waits_is_still_ahead_of_whoever_comes_after_the_jump(
+def test_earlier_sessions_stay_ahead_of_those_after_the_jump(
     place: Place, step: timedelta, jump: Jump
 ) -> None:
     place.run(resources={"cpu": 8, "mem": "1g"})

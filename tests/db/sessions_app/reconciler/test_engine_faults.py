@@ -90,7 +90,9 @@ def test_stale_work_is_asked_for_once_while_it_hangs(place: Place, monkeypatch: 
     assert len(asked) == 1
 
 
-def test_what_somebody_works_on_is_not_asked_for_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sessions_with_a_work_lock_are_not_requested_again(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[object] = []
     monkeypatch.setattr(loop, "enqueue_on_commit", lambda task, **arguments: asked.append(arguments))
     session = place.place()

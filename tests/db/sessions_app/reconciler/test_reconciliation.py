@@ -122,12 +122,12 @@ def test_batch_session_that_failed_says_so(place: Place) -> None:
     assert (session.status, session.status_reason, session.exit_code) == ("TERMINATED", "command_failed", 3)
 
 
-def test_session_that_needed_too_much_memory_is_told_so(place: Place) -> None:
+def test_session_killed_for_memory_says_so(place: Place) -> None:
     session = finish_batch(place, exit_code=137, was_oom_killed=True)
     assert (session.status, session.status_reason) == ("ERROR", "out_of_memory")
 
 
-def test_container_removed_by_somebody_else_ends_its_session(place: Place) -> None:
+def test_externally_removed_container_ends_its_session(place: Place) -> None:
     session = place.run()
     place.runtime.remove_container(session.kernels.get().container_name)
     loop.reconcile_sessions()
@@ -166,7 +166,7 @@ def leave_running(place: Place, count: int) -> list[str]:
     return [spec.name for spec in left]
 
 
-def test_programs_of_ended_sessions_are_told_to_stop_all_together_before_they_are_reaped(
+def test_programs_of_ended_sessions_are_signalled_together_before_removal(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They ran on while their machine was lost."""
@@ -258,7 +258,7 @@ def test_session_stuck_in_any_stage_ends_with_a_reason(place: Place) -> None:
     assert (place.fresh(waiting).status, place.occupied()) == (Status.ERROR, {})
 
 
-def test_sessions_of_a_lost_machine_end_after_the_grace_and_release_what_they_held(place: Place) -> None:
+def test_sessions_of_a_lost_agent_end_after_the_grace_and_release_resources(place: Place) -> None:
     session = place.run()
     agent_lifecycle.transition(place.agent.pk, to=AgentState.LOST, actor=SYSTEM)
 

@@ -85,7 +85,7 @@ def test_presets_of_others_are_not_there(place: Place) -> None:
             act()
 
 
-def test_everybody_makes_presets_of_their_own_which_nobody_else_finds(place: Place) -> None:
+def test_own_presets_are_hidden_from_others(place: Place) -> None:
     actor, other = actor_for(place.owner), actor_for(make_user(member_of=place.project))
     mine = create_preset(actor=actor, name="mine", sharing="own", resources=SIZE)
     create_preset(actor=other, name="mine", sharing="own", resources=SIZE)

@@ -87,7 +87,7 @@ def test_other_variables_are_no_secrets(name: str) -> None:
     assert not is_secret_name(name)
 
 
-def test_who_finds_which(place: Place) -> None:
+def test_visibility_of_templates(place: Place) -> None:
     admin = make_user(admin_of=place.project)
     domain_admin = make_user(domain=place.project.domain, role=Role.DOMAIN_ADMIN)
     root = make_user(role=Role.SUPERADMIN)
@@ -217,7 +217,7 @@ def test_a_session_is_started_from_it(place: Place) -> None:
     assert (first.name, second.name, first.command) == ("Nightly-build-1", "mine", "make")
 
 
-def test_it_opens_nothing_to_who_starts_from_it(place: Place) -> None:
+def test_template_grants_no_access(place: Place) -> None:
     admin = make_user(admin_of=place.project)
     template = keep(place, admin, "project")
     outsider = make_user(domain=place.project.domain)
@@ -229,7 +229,7 @@ def test_it_opens_nothing_to_who_starts_from_it(place: Place) -> None:
     assert not ComputeSession.objects.exists()
 
 
-def test_one_of_everybody_starts_in_a_project_of_who_uses_it(place: Place) -> None:
+def test_shared_template_starts_in_a_project_of_its_user(place: Place) -> None:
     template = keep(place, make_user(role=Role.SUPERADMIN), "everybody")
     template.body["project"] = "gone"
     template.save()

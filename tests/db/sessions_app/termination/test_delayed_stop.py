@@ -73,7 +73,7 @@ def test_asked_twice_the_first_moment_holds_and_an_end_is_not_asked_for_again(pl
         cancel_stop(actor=actor_for(place.owner), session_id=ended.pk)
 
 
-def test_who_asked_is_named_even_if_it_was_an_admin_or_their_account_is_gone(place: Place) -> None:
+def test_requester_of_a_stop_is_named_even_if_deleted(place: Place) -> None:
     admin = make_user(admin_of=place.project)
     by_admin, by_nobody = place.run(), place.run()
     for session in (by_admin, by_nobody):

@@ -68,7 +68,7 @@ def test_kill_is_counted_once_however_often_the_engine_is_asked(place: Place) ->
     assert "3 times so far" in str(shown(place, session)["memory_kill"])
 
 
-def test_session_of_somebody_else_hears_nothing_of_it(place: Place) -> None:
+def test_other_sessions_are_not_affected(place: Place) -> None:
     session, other = place.run(resources=ASKED), place.run(name="other")
     kill(place, session, NOON)
     loop.reconcile_sessions()

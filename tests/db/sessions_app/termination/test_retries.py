@@ -261,7 +261,7 @@ def test_the_time_to_wait_holds_for_each_attempt(place: Place) -> None:
     assert timedelta(seconds=50) < waiting.deadline_at - clock.now() <= timedelta(minutes=1)
 
 
-def test_whoever_comes_after_it_waits_for_the_last_attempt(place: Place) -> None:
+def test_dependents_wait_for_the_last_attempt(place: Place) -> None:
     session = batch(place, max_retries=1, name="train")
     later = place.enqueue(dependencies=[{"session": "train", "when": "failure"}])
     fail(place, session)
@@ -309,7 +309,7 @@ def test_policies_are_asked_again_before_another_attempt(place: Place) -> None:
     assert str(ended.status_message).startswith("It is not tried again: ")
 
 
-def test_who_left_the_project_has_no_other_attempt(place: Place) -> None:
+def test_former_members_get_no_retry(place: Place) -> None:
     session = batch(place, max_retries=1)
     place.owner.memberships.all().delete()
     assert "It is not tried again" in str(fail(place, session).status_message)

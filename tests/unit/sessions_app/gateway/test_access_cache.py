@@ -69,7 +69,7 @@ async def test_one_that_cannot_be_cut_keeps_no_other_open() -> None:
     assert ended == ["first", "last"]
 
 
-async def test_whoever_could_not_look_once_looks_again() -> None:
+async def test_failed_check_is_repeated() -> None:
     """Whatever went wrong: nobody else would cut what may not stay."""
     looks, ended = iter([ValueError("a bug"), frozenset[Presence]()]), asyncio.Event()
 

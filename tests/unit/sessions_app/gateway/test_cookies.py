@@ -34,7 +34,7 @@ def test_cookies_are_read_as_browsers_write_them() -> None:
 
 
 @pytest.mark.parametrize("policy", [HOST, endpoint()])
-def test_no_app_gets_a_cookie_of_the_portal_or_of_a_door(policy: AppCookies) -> None:
+def test_no_app_gets_a_cookie_of_the_portal_or_of_app_access(policy: AppCookies) -> None:
     ours = b"berth_session=s; berth_csrf=c; __Host-berth-app=a; berth-app-8101=b; berth-8102-x=y.z; lone; Berth=1"
     assert policy.to_app(ours) == b""
     assert policy.to_app(ours + b"; own=1") == b"own=1"
