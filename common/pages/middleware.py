@@ -19,11 +19,15 @@ log = structlog.get_logger(__name__)
 GetResponse = Callable[[HttpRequest], HttpResponse]
 
 
-class RequestIdMiddleware:
-    """Assigns a request id, for log lines and the header X-Request-Id. Sets `began_at`."""
+class Middleware:
+    """Base of middlewares: keeps the next one as `get_response`."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
+
+
+class RequestIdMiddleware(Middleware):
+    """Assigns a request id, for log lines and the header X-Request-Id. Sets `began_at`."""
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         request.request_id = uuid.uuid4().hex[:12]  # type: ignore[attr-defined]
@@ -35,13 +39,10 @@ class RequestIdMiddleware:
         return response
 
 
-class LastSlashMiddleware:
+class LastSlashMiddleware(Middleware):
     """Adds a missing trailing slash to the path: after a redirect, clients would send GET without
     the body, and nothing would be created. Page reads are redirected by Django instead.
     """
-
-    def __init__(self, get_response: GetResponse) -> None:
-        self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         path = request.path_info
@@ -51,13 +52,10 @@ class LastSlashMiddleware:
         return self.get_response(request)
 
 
-class StreamWithoutDatabaseMiddleware:
+class StreamWithoutDatabaseMiddleware(Middleware):
     """Closes the database connection before a response is streamed: Django keeps it until the
     response ends, and each open page follows a stream, while connections are few.
     """
-
-    def __init__(self, get_response: GetResponse) -> None:
-        self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
@@ -66,13 +64,10 @@ class StreamWithoutDatabaseMiddleware:
         return response
 
 
-class NulMiddleware:
+class NulMiddleware(Middleware):
     """Refuses NUL in the path, the query string or a form (JSON: common.rest.parsers), which the
     database would refuse later, halfway through an operation.
     """
-
-    def __init__(self, get_response: GetResponse) -> None:
-        self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if "\0" in request.path:
@@ -100,11 +95,8 @@ def _nul_at(request: HttpRequest, where: str) -> HttpResponse:
     return error_page(request, InvalidInput(f"{name}: {sentence}", fields={name: [sentence]}))
 
 
-class ErrorPageMiddleware:
+class ErrorPageMiddleware(Middleware):
     """Renders a BerthError of a page (REST has its own renderer) and the refusal of a method."""
-
-    def __init__(self, get_response: GetResponse) -> None:
-        self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)

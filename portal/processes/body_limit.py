@@ -13,8 +13,8 @@ from rest_framework.exceptions import AuthenticationFailed
 from accounts.api.authentication import KeyPairAuthentication
 from accounts.models import SessionStore
 from common.errors import BerthError
-from transport.proxy.asgi import AsgiApp, Message, Receive, Scope, Send
 from transport.proxy.headers import Headers
+from transport.server.asgi import AsgiApp, Message, Receive, Scope, Send
 
 SMALL_BODY_BYTES = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
 REFUSAL = {

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from transport.proxy.asgi import AsgiApp, Receive, Scope, Send
+from transport.server.asgi import AsgiApp, Receive, Scope, Send
 
 
 class Lifespan:

@@ -21,8 +21,8 @@ from common.token_scopes import FOR_SESSIONS
 from portal.processes.body_limit import request_from
 from sessions_app.container_io.files import open_files
 from sessions_app.models import Interaction, SessionIdle
-from transport.proxy.asgi import AsgiApp, Message, Receive, Scope, Send
 from transport.proxy.headers import Headers
+from transport.server.asgi import AsgiApp, Message, Receive, Scope, Send
 
 NOTE_EVERY_S = 30
 UPLOADS = frozenset(("api-session-content", "api-session-archive"))

@@ -19,9 +19,9 @@ from transport.proxy import (
     reject_websocket,
     request_head,
 )
-from transport.proxy.asgi import Receive, Scope, Send
 from transport.proxy.fast_relay import Relay
 from transport.server import Exchange, Limits, PreAppHandler, TrustedProxies, protocol_class
+from transport.server.asgi import Receive, Scope, Send
 
 StreamHandler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]

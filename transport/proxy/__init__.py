@@ -13,8 +13,8 @@ from transport.proxy.errors import (
 )
 from transport.proxy.headers import HeaderRules, Headers, request_head
 from transport.proxy.http import forward_http
+from transport.proxy.pool import Transport
 from transport.proxy.target import Target, Timeouts
-from transport.proxy.transport import Transport
 from transport.proxy.websocket import forward_websocket, reject_websocket
 
 __all__ = [

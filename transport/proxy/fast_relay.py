@@ -5,15 +5,16 @@ from collections.abc import Callable
 from transport.proxy.connection import Connection
 from transport.proxy.errors import UpstreamBroken, UpstreamError, UpstreamTimeout
 from transport.proxy.headers import HeaderRules, response_headers
-from transport.proxy.transport import Transport
+from transport.proxy.pool import Transport
 from transport.server.exchange import Exchange
+from transport.server.types import Watcher
 
 _LARGEST_STATUS = 599
 
 OnEnd = Callable[[UpstreamError | None], None]
 
 
-class Relay:
+class Relay(Watcher):
     """Forwards one exchange over one connection. Calls `on_end` once: with None when the client has
     its response, whole or cut short, or has left; with the error if nothing was sent, so that the
     caller can answer.

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from transport.proxy.asgi import Scope
 from transport.proxy.errors import RequestRefused
+from transport.server.asgi import Scope
 
 Headers = list[tuple[bytes, bytes]]
 

@@ -6,13 +6,14 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from transport.proxy.asgi import Receive, Scope, Send
 from transport.proxy.connection import Connection, ResponseHead
 from transport.proxy.errors import UpstreamBroken, UpstreamError, UpstreamTimeout
 from transport.proxy.headers import BodyFraming, HeaderRules, body_framing, request_head, response_headers
+from transport.proxy.pool import Transport
 from transport.proxy.target import Target
-from transport.proxy.transport import Transport
+from transport.server.asgi import Receive, Scope, Send
 from transport.server.exchange import Exchange
+from transport.server.types import Watcher
 
 logger = logging.getLogger(__name__)
 
@@ -111,7 +112,7 @@ def _abandon(sender: "_RequestSender", connection: Connection) -> None:
     connection.abort()
 
 
-class _RequestSender:
+class _RequestSender(Watcher):
     """Client side of one exchange: sends the client's body upstream, and ends the upstream request
     when the client leaves.
     """
@@ -140,12 +141,6 @@ class _RequestSender:
             self._task.cancel()
 
     # Watcher of the exchange
-
-    def on_writable(self) -> None:
-        pass
-
-    def on_wait(self, waited_s: float) -> None:
-        pass
 
     def on_gone(self) -> None:
         self._connection.abort()

@@ -82,3 +82,15 @@ class Pool:
                 del self._idle[target]
         if self._idle:
             self._schedule_sweep()
+
+
+class Transport:
+    """Timeouts and pool of connections to apps."""
+
+    def __init__(self, timeouts: Timeouts | None = None) -> None:
+        self.timeouts = timeouts or Timeouts()
+        self.pool = Pool(self.timeouts)
+
+    async def close(self) -> None:
+        """Close idle connections; the transport can be used again."""
+        self.pool.close()

@@ -2,17 +2,18 @@
 
 import asyncio
 
-from transport.proxy.asgi import Receive, Scope, Send
 from transport.proxy.connection import Connection, ResponseHead
 from transport.proxy.errors import UpstreamBroken, UpstreamError, UpstreamTimeout
 from transport.proxy.headers import HeaderRules
+from transport.proxy.pool import Transport
 from transport.proxy.target import Target
-from transport.proxy.transport import Transport
 from transport.proxy.websocket_frames import GOING_AWAY, OnMessage
 from transport.proxy.websocket_handshake import accepted_headers, handshake_head
 from transport.proxy.websocket_splice import Splice
+from transport.server.asgi import Receive, Scope, Send
 from transport.server.exchange import Exchange
 from transport.server.head_parser import encode_answer
+from transport.server.types import Watcher
 
 SWITCHING_PROTOCOLS = 101
 
@@ -102,17 +103,11 @@ async def _shake_hands(
     return response
 
 
-class _HandshakeWatcher:
+class _HandshakeWatcher(Watcher):
     """Watcher that aborts the request to the app if the client leaves during its handshake."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-
-    def on_writable(self) -> None:
-        pass
-
-    def on_wait(self, waited_s: float) -> None:
-        pass
 
     def on_gone(self) -> None:
         self._connection.fault = UpstreamBroken("The client has left.")

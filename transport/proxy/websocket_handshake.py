@@ -3,7 +3,6 @@
 import base64
 import hashlib
 
-from transport.proxy.asgi import Scope
 from transport.proxy.errors import UpstreamBroken
 from transport.proxy.headers import (
     BodyFraming,
@@ -13,6 +12,7 @@ from transport.proxy.headers import (
     request_headers,
     response_headers,
 )
+from transport.server.asgi import Scope
 
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _OURS = b"sec-websocket-"

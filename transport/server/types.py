@@ -42,8 +42,10 @@ class ExchangeOwner(Protocol):
         """Send the head of a 101, then hand the connection to `inner` with all early bytes."""
 
 
-class Watcher(Protocol):
-    """Callbacks to code that answers without a task, for events that a task would wait for."""
+class Watcher:
+    """Callbacks to code that answers without a task; subclasses override those that they need."""
+
+    __slots__ = ()
 
     def on_writable(self) -> None:
         """Continue writing: the client keeps up again."""

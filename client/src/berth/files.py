@@ -4,10 +4,11 @@ Paths in a folder are relative to the folder. Paths in a session are absolute, o
 home directory.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol
+from typing import Any
 
 import httpx
 
@@ -16,7 +17,7 @@ from berth.addresses import quoted_path, relative_path, segment
 from berth.decoding import decode, get_field
 from berth.errors import InvalidInput, NotFound, Refused, UnexpectedAnswer, Unreachable
 from berth.models import Directory, Entry
-from berth.transfer import Quiet, Tally, Watcher
+from berth.transfer import FileStore, Quiet, Tally, Watcher
 from berth.transport import Content, Transport, parse_json
 
 HOME = "/home/work"
@@ -24,35 +25,33 @@ TRIES = 5
 BYTES = {"Content-Type": "application/octet-stream"}
 
 
-class Files(Protocol):
+class Files(FileStore):
     """File operations of folders and sessions. All methods raise NotFound and Refused."""
 
-    def stat(self, path: str) -> Entry:
-        """Return the entry of a file or directory; its name is the last segment of the path."""
-
+    @abstractmethod
     def list(self, path: str = "") -> Directory:
         """Return the entries of a directory."""
 
-    def read(self, path: str) -> Iterator[bytes]:
-        """Yield the contents of a file, in pieces."""
-
     def write(self, path: str, content: bytes) -> None:
         """Create or replace a file; creates missing parent directories."""
+        self.write_stream(path, lambda: (content,), len(content))
 
     def upload(self, local: str | Path, path: str = "", watcher: Watcher = Quiet) -> Tally:
         """Copy a local file or directory to `path`, by the rules of `berth.transfer`.
 
         Raises InvalidInput, Refused.
         """
+        return transfer.upload(self, local, path, watcher)
 
     def download(self, path: str, local: str | Path = ".", watcher: Watcher = Quiet) -> Tally:
         """Copy a file or directory to this computer, by the rules of `berth.transfer`.
 
         Raises NotFound, InvalidInput, Refused.
         """
+        return transfer.download(self, path, local, watcher)
 
 
-class FolderFiles:
+class FolderFiles(Files):
     """Files of a folder, as `folder.files`."""
 
     def __init__(self, transport: Transport, folder_id: str) -> None:
@@ -98,9 +97,6 @@ class FolderFiles:
                 if attempt == TRIES or not etag:
                     raise
 
-    def write(self, path: str, content: bytes) -> None:
-        self.write_stream(path, lambda: (content,), len(content))
-
     def write_stream(self, path: str, content: Content, size_bytes: int, mode: int = 0) -> None:
         """Write `size_bytes` bytes from `content()`, which is called anew for each try.
 
@@ -126,12 +122,6 @@ class FolderFiles:
             raise InvalidInput("Say what to delete.", hint="The folder itself: berth folder delete.")
         self._transport.request("DELETE", self._address(path))
 
-    def upload(self, local: str | Path, path: str = "", watcher: Watcher = Quiet) -> Tally:
-        return transfer.upload(self, local, path, watcher)
-
-    def download(self, path: str, local: str | Path = ".", watcher: Watcher = Quiet) -> Tally:
-        return transfer.download(self, path, local, watcher)
-
     def send_tree(self, local: Path, path: str, watcher: Watcher) -> Tally:
         return transfer.send_one_by_one(self, local, path, watcher)
 
@@ -142,7 +132,7 @@ class FolderFiles:
         return f"{self._base}/files/{quoted_path(path)}"
 
 
-class SessionFiles:
+class SessionFiles(Files):
     """Files of a running session, as `session.files`."""
 
     def __init__(self, transport: Transport, session_id: str, kernel: str = "main1") -> None:
@@ -172,9 +162,6 @@ class SessionFiles:
         with self._transport.stream("GET", f"{self._base}content/", params=self._at(path)) as answer:
             yield from answer.iter_bytes()
 
-    def write(self, path: str, content: bytes) -> None:
-        self.write_stream(path, lambda: (content,), len(content))
-
     def write_stream(self, path: str, content: Content, size_bytes: int, mode: int = 0) -> None:
         """Write `size_bytes` bytes from `content()`, which is called anew for each try.
 
@@ -185,12 +172,6 @@ class SessionFiles:
         self._transport.request(
             "PUT", f"{self._base}content/", params=params, content=content, headers=headers
         )
-
-    def upload(self, local: str | Path, path: str = "", watcher: Watcher = Quiet) -> Tally:
-        return transfer.upload(self, local, path, watcher)
-
-    def download(self, path: str, local: str | Path = ".", watcher: Watcher = Quiet) -> Tally:
-        return transfer.download(self, path, local, watcher)
 
     def send_tree(self, local: Path, path: str, watcher: Watcher) -> Tally:
         """Upload a directory as one archive, completely or not at all."""

@@ -67,7 +67,9 @@ class Watcher(Protocol):
         """Report a skipped entry."""
 
 
-class _Quiet:
+class QuietWatcher:
+    """Watcher that reports nothing."""
+
     def begin(self, name: str, size_bytes: int | None) -> None:
         pass
 
@@ -78,15 +80,17 @@ class _Quiet:
         pass
 
 
-Quiet: Watcher = _Quiet()
+Quiet: Watcher = QuietWatcher()
 
 
 class FileStore(Protocol):
     """Operations of a folder or session that a copy needs."""
 
-    def stat(self, path: str) -> Entry: ...
+    def stat(self, path: str) -> Entry:
+        """Return the entry of a file or directory; its name is the last segment of the path."""
 
-    def read(self, path: str) -> Iterator[bytes]: ...
+    def read(self, path: str) -> Iterator[bytes]:
+        """Yield the contents of a file, in pieces."""
 
     def write_stream(self, path: str, content: Content, size_bytes: int, mode: int = 0) -> None: ...
 

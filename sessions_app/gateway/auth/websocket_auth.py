@@ -16,7 +16,7 @@ from common.errors import BerthError
 from sessions_app.gateway.auth.origin_rules import header
 from sessions_app.models import ComputeSession, Kernel
 from sessions_app.selectors import Action, access_session, running_kernel
-from transport.proxy.asgi import Scope
+from transport.server.asgi import Scope
 
 OPEN_TERMINAL = "sessions.open_terminal"
 RUN_PROCESS = "sessions.run_process"

@@ -30,7 +30,7 @@ from sessions_app.gateway.processes.process_socket import ProcessOrder, ProcessS
 from sessions_app.gateway.proxy.interfaces import Presence
 from sessions_app.models import Interaction
 from sessions_app.selectors import Action
-from transport.proxy.asgi import Receive, Scope, Send
+from transport.server.asgi import Receive, Scope, Send
 
 ORDER_PATIENCE_S = 30
 ACK_BYTES = INPUT_WINDOW_BYTES // 8

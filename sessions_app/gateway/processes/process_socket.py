@@ -29,7 +29,7 @@ from sessions_app.gateway.proxy.interfaces import AccessUnknown, Presence
 from sessions_app.gateway.proxy.open_connections import ConnectionCut, ConnectionKind, TooManyConnections
 from sessions_app.gateway.proxy.request import CUT_CODE, client_language
 from sessions_app.models import Interaction
-from transport.proxy.asgi import Message, Receive, Scope, Send
+from transport.server.asgi import Message, Receive, Scope, Send
 
 ENDED_CODE, LOST_CODE, NONSENSE_CODE = 1000, 1011, 4400
 NO_SHELL_CODE, TOO_MANY_CODE = 4410, 4429

@@ -27,7 +27,7 @@ from sessions_app.gateway.processes.process_socket import ProcessOrder, ProcessS
 from sessions_app.gateway.proxy.interfaces import Presence
 from sessions_app.models import Interaction
 from sessions_app.selectors import Action
-from transport.proxy.asgi import Receive, Scope, Send
+from transport.server.asgi import Receive, Scope, Send
 
 WINDOW_BYTES = 512 * 1024
 # Limit of typed or pasted input that the shell has not read yet.

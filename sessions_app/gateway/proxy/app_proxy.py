@@ -39,8 +39,8 @@ from transport.proxy import (
     forward_http,
     forward_websocket,
 )
-from transport.proxy.asgi import AsgiApp, Receive, Scope, Send
 from transport.server import Exchange
+from transport.server.asgi import AsgiApp, Receive, Scope, Send
 
 # Shortest time between two attempts to start an app, while a page waits for it.
 START_AGAIN_S = 15.0

@@ -18,10 +18,10 @@ from sessions_app.gateway.proxy.interfaces import AppAccess, AppState
 from sessions_app.gateway.proxy.open_connections import ConnectionKind, OpenConnections, TooManyConnections
 from sessions_app.gateway.proxy.request import AppRequest
 from transport.proxy import HeaderRules, RequestRefused, Transport, UpstreamError, request_head
-from transport.proxy.asgi import Receive, Scope, Send
 from transport.proxy.connection import Connection
 from transport.proxy.fast_relay import Relay
 from transport.server import Exchange
+from transport.server.asgi import Receive, Scope, Send
 
 _METHODS = frozenset(("GET", "HEAD"))
 _ROUTES_LIMIT = 256

@@ -12,7 +12,7 @@ from sessions_app.gateway.auth.origin_rules import header, is_top_level_navigati
 from sessions_app.gateway.proxy import app_ports
 from sessions_app.gateway.proxy.status_pages import Page
 from transport.proxy import Headers, reject_websocket
-from transport.proxy.asgi import Message, Receive, Scope, Send
+from transport.server.asgi import Message, Receive, Scope, Send
 
 # Names on app hosts; the prefix `__Host-` binds the cookies to the host.
 APP_COOKIE = "__Host-berth-app"

@@ -12,7 +12,7 @@ from sessions_app.models import ComputeSession, SessionIdle
 from tests import factories
 from tests.factories_sessions import Place, make_place
 from tests.ws.stage import sign_in
-from transport.proxy.asgi import Message
+from transport.server.asgi import Message
 
 in_thread = sync_to_async
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -27,7 +27,7 @@ from berth.cli.safe_text import clean
 from berth.client import Client
 from berth.errors import InvalidInput, NotFound
 from berth.files import Files
-from berth.transfer import Watcher
+from berth.transfer import QuietWatcher, Watcher
 
 ADDRESS = re.compile(r"(?:(session|folder):)?([^:/]+):(.*)", re.DOTALL)
 HINT = "One side is here, the other NAME:PATH, folder:NAME:PATH or session:NAME:PATH."
@@ -129,14 +129,8 @@ def watching() -> Iterator[Watcher]:
         yield Bar(bars)
 
 
-class Notes:
+class Notes(QuietWatcher):
     """Watcher that reports skipped entries on standard error."""
-
-    def begin(self, name: str, size_bytes: int | None) -> None:
-        pass
-
-    def advance(self, size_bytes: int) -> None:
-        pass
 
     def skip(self, name: str, why: str) -> None:
         note(f"left out: {name}: {why}")

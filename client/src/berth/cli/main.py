@@ -39,7 +39,7 @@ from berth.cli import (
     ssh_keys,
     templates,
     tokens,
-    user_sign_in,
+    users,
     waiting,
 )
 from berth.cli.exits import FAILED, FAULT, INTERRUPTED, USAGE, exit_code_for
@@ -153,7 +153,7 @@ app.add_typer(tokens.app, name="token")
 app.add_typer(preferences.app, name="preferences")
 app.add_typer(ssh_keys.app, name="ssh-key")
 app.add_typer(browsers.app, name="browser")
-app.add_typer(user_sign_in.app, name="user")
+app.add_typer(users.app, name="user")
 app.add_typer(dotfiles.app, name="dotfile")
 app.add_typer(dotfiles.script_app, name="startup-script")
 app.add_typer(groups.domain_app, name="domain")
