@@ -99,7 +99,7 @@ class ProcessOwners:
         self._sweeper: asyncio.Task[None] | None = None
 
     @contextmanager
-    def register(self, agent: Agent, container: str) -> Iterator[ProcessOwner]:
+    def new_owner(self, agent: Agent, container: str) -> Iterator[ProcessOwner]:
         """Yield an owner record for one process. If the process is not ended on exit, a later sweep
         ends it.
         """

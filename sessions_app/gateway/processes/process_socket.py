@@ -232,7 +232,7 @@ class ProcessSocket(ABC):
     async def _run_process(self, order: ProcessOrder) -> None:
         runtime = async_runtime_of(order.agent)
         self._session_id = order.presence.session_id
-        with process_owners().register(order.agent, order.container) as owner:
+        with process_owners().new_owner(order.agent, order.container) as owner:
             columns, rows = self._size or (order.spec.columns, order.spec.rows)
             spec = replace(order.spec, owner=owner.name, columns=columns, rows=rows)
             process = await runtime.open_process(order.container, spec)

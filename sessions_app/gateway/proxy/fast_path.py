@@ -128,10 +128,10 @@ class FastPath:
 class _FastRequest:
     """One request on the fast path, with fallback to the regular one."""
 
-    __slots__ = ("_exchange", "_fast_path", "_relay", "_route", "_unregister")
+    __slots__ = ("_close", "_exchange", "_fast_path", "_relay", "_route")
 
     _relay: Relay
-    _unregister: Callable[[], None]
+    _close: Callable[[], None]
 
     def __init__(self, fast_path: FastPath, exchange: Exchange, route: _Route) -> None:
         self._fast_path = fast_path
@@ -144,9 +144,7 @@ class _FastRequest:
         """
         fast_path, route, scope = self._fast_path, self._route, self._exchange.scope
         try:
-            self._unregister = fast_path.connections.register(
-                route.access.presence, ConnectionKind.REQUEST, self._cut
-            )
+            self._close = fast_path.connections.open(route.access.presence, ConnectionKind.REQUEST, self._cut)
         except TooManyConnections:
             return False
         fast_path.recorder.record_request(
@@ -164,7 +162,7 @@ class _FastRequest:
         return True
 
     def _end(self, fault: UpstreamError | None) -> None:
-        self._unregister()
+        self._close()
         if fault is None or self._exchange.is_gone:
             return
         if self._relay.may_be_repeated:
@@ -183,7 +181,7 @@ class _FastRequest:
         """Stop because access has ended: cut off the response, or answer with a status page if it
         has not begun.
         """
-        self._unregister()
+        self._close()
         self._relay.stop()
         if not self._exchange.has_begun:
             ip = self._exchange.scope["client"][0]

@@ -60,23 +60,21 @@ class OpenConnections:
         start, and ConnectionCut inside the body when the presence ends.
         """
         lifetime = asyncio.timeout(None)
-        unregister: Callable[[], None] | None = None
+        close: Callable[[], None] | None = None
         try:
             async with lifetime:
                 loop = asyncio.get_running_loop()
-                unregister = self.register(presence, kind, lambda: lifetime.reschedule(loop.time()))
+                close = self.open(presence, kind, lambda: lifetime.reschedule(loop.time()))
                 yield
         except TimeoutError:
             if not lifetime.expired():
                 raise
             raise ConnectionCut from None
         finally:
-            if unregister is not None:
-                unregister()
+            if close is not None:
+                close()
 
-    def register(
-        self, presence: Presence, kind: ConnectionKind, cut: Callable[[], None]
-    ) -> Callable[[], None]:
+    def open(self, presence: Presence, kind: ConnectionKind, cut: Callable[[], None]) -> Callable[[], None]:
         """Register a connection without a task: calls `cut` when the presence ends. Returns the
         function that unregisters it. Raises TooManyConnections.
         """
@@ -86,13 +84,13 @@ class OpenConnections:
         self._counts[slot] += 1
         unwatch = self.watch(presence, cut)
 
-        def unregister() -> None:
+        def close() -> None:
             self._counts[slot] -= 1
             if not self._counts[slot]:
                 del self._counts[slot]
             unwatch()
 
-        return unregister
+        return close
 
     def watch(self, presence: Presence, on_end: Callable[[], None]) -> Callable[[], None]:
         """Call `on_end` when the presence ends. Returns the function that unregisters it."""

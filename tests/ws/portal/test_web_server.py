@@ -96,7 +96,7 @@ def test_ports_of_apps_are_opened_beyond_the_loopback(
     monkeypatch.setattr(web_server.uvicorn, "Server", Server)
     monkeypatch.setattr(web_server.app_ports, "open_ports", opened.extend)
     monkeypatch.setattr(web_server, "raise_descriptor_limit", lambda: None)
-    monkeypatch.setattr(web_server, "leave_startup_to_rest", lambda: None)
+    monkeypatch.setattr(web_server, "freeze_startup_objects", lambda: None)
     web_server.main()
     ports = [listener.getsockname()[1] for listener in served]
     for listener in served:
@@ -120,7 +120,7 @@ def test_a_socket_that_is_handed_over_is_the_portals(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(sys, "argv", ["web_server", "--host", "127.0.0.1", "--port", "1", "--fd", handed])
         monkeypatch.setattr(web_server.uvicorn, "Server", Server)
         monkeypatch.setattr(web_server, "raise_descriptor_limit", lambda: None)
-        monkeypatch.setattr(web_server, "leave_startup_to_rest", lambda: None)
+        monkeypatch.setattr(web_server, "freeze_startup_objects", lambda: None)
         web_server.main()
         with served[0]:
             assert served[0].getsockname() == ours.getsockname()

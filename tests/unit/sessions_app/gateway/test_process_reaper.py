@@ -47,7 +47,7 @@ async def test_a_process_that_was_left_to_its_container_is_not_hung_up_however_l
         has_left.set()
 
     async def track() -> None:
-        with keepers.register(Agent(), "c") as owner:
+        with keepers.new_owner(Agent(), "c") as owner:
             await owner.settle(release(owner))
 
     carrying: asyncio.Task[Any] = asyncio.get_running_loop().create_task(track())
@@ -69,7 +69,7 @@ async def test_a_process_that_could_not_be_let_go_is_ended_by_the_next_sweep(
     engine: Engine, tmp_path: Path
 ) -> None:
     keepers = ProcessOwners(tmp_path)
-    with keepers.register(Agent(), "c") as owner:
+    with keepers.new_owner(Agent(), "c") as owner:
         pass
     await keepers.sweep()
     assert engine.ended == [owner.name]
