@@ -1,28 +1,14 @@
 """Read-only Django admin of agents and resource groups."""
 
 from django.contrib import admin
-from django.db.models import Model
 from django.http import HttpRequest
 
 from agents.models import Agent, AgentSlot, ResourceGroup
-from common.audit.admin import AuditedAdmin
-
-
-class OnlyLooked(AuditedAdmin):
-    """Read-only admin, for models that are changed by services on pages of their own."""
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
+from common.audit.admin import ReadOnlyAdmin
 
 
 @admin.register(ResourceGroup)
-class ResourceGroupAdmin(OnlyLooked):
+class ResourceGroupAdmin(ReadOnlyAdmin):
     list_display = ("name", "is_default", "is_active", "strategy", "scheduler", "deleted_at")
 
 
@@ -37,7 +23,7 @@ class AgentSlotInline(admin.TabularInline):
 
 
 @admin.register(Agent)
-class AgentAdmin(OnlyLooked):
+class AgentAdmin(ReadOnlyAdmin):
     list_display = (
         "name",
         "resource_group",

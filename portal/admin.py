@@ -7,14 +7,13 @@ from allauth.account.models import EmailAddress
 from allauth.mfa.models import Authenticator
 from allauth.socialaccount.models import SocialAccount, SocialApp, SocialToken
 from django.contrib import admin
-from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy
 
 from accounts.models import User
 from accounts.sign_in.audit_events import SET_PASSWORD, handle_new_password
 from common.audit import audit_log
-from common.audit.admin import AuditedAdmin
+from common.audit.admin import AuditedAdmin, ReadOnlyAdmin
 from common.models import AuditEntry
 from common.rest.actor import actor_of
 from portal.models import Announcement
@@ -45,22 +44,13 @@ for model in (SocialAccount, SocialApp, SocialToken):
 
 
 @admin.register(AuditEntry)
-class AuditEntryAdmin(admin.ModelAdmin):
+class AuditEntryAdmin(ReadOnlyAdmin):
     """Read-only view of the audit log."""
 
     list_display = ("recorded_at", "actor_label", "action", "target_label", "outcome", "ip")
     list_filter = ("action", "outcome", "actor_kind")
     search_fields = ("actor_label", "target_label", "target_id", "request_id")
     date_hierarchy = "recorded_at"
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
 
 
 @admin.register(Announcement)

@@ -3,9 +3,8 @@ Folders are created and deleted by services only.
 """
 
 from django.contrib import admin
-from django.http import HttpRequest
 
-from common.audit.admin import AuditedAdmin
+from common.audit.admin import AuditedAdmin, ReadOnlyAdmin
 from common.i18n import gettext_noop
 from vfolders.models import StorageHost, VFolder
 
@@ -20,17 +19,8 @@ class StorageHostAdmin(AuditedAdmin):
 
 
 @admin.register(VFolder)
-class VFolderAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+class VFolderAdmin(ReadOnlyAdmin):
     list_display = ("name", "owner", "project", "host", "state", "size_bytes", "measured_at", "created_at")
     list_filter = ("state", "host", "domain")
     search_fields = ("name", "owner__email", "project__name")
     list_select_related = ("owner", "project", "host")
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: VFolder | None = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: VFolder | None = None) -> bool:
-        return False

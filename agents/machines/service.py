@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 import structlog
-from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils.translation import gettext as _
 
@@ -26,6 +25,7 @@ from common import clock
 from common.actors import SYSTEM, Actor
 from common.audit import audit_log
 from common.clock import ClockJump
+from common.db.validation import validate_model
 from common.errors import InvalidInput, Unavailable
 from common.messaging.events import publish
 from common.values.resources import MILLI, ResourceSlots
@@ -73,7 +73,7 @@ def register_agent(
         agent.resource_group = _hold_group_of(known, actor, resource_group)
         agent.engine_id = observation.info.engine_id
         apply_observation(agent, observation)
-        _clean(agent)
+        validate_model(agent)
         agent.save()
         if agent.state == AgentState.RETIRED:
             lifecycle.transition(agent.pk, to=AgentState.CONNECTED, actor=actor)
@@ -281,12 +281,3 @@ def _write_images(agent: Agent, seen: Observation) -> bool:
         AgentImage.objects.filter(pk__in=gone).delete()
     AgentImage.objects.bulk_create(come)
     return bool(gone or come)
-
-
-def _clean(row: Agent) -> None:
-    """Validate the row. Raises InvalidInput with a message for each wrong field."""
-    try:
-        row.full_clean()
-    except ValidationError as error:
-        sentences = error.message_dict
-        raise InvalidInput(next(iter(sentences.values()))[0], fields=sentences) from error

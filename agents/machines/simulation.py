@@ -1,6 +1,7 @@
 """Bulk creation and removal of simulated agents, for benchmarks and demonstrations."""
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
@@ -44,7 +45,8 @@ def add_simulated_agents(
     require_superadmin(actor)
     known = Agent.objects.filter(name__startswith=f"{group.name}-").values_list("name", flat=True)
     taken = set(known)
-    names = list(_free_names(group.name, taken, count))
+    candidates = (f"{group.name}-{number:05}" for number in itertools.count(1))
+    names = list(itertools.islice((name for name in candidates if name not in taken), count))
     made = Agent.objects.bulk_create((_agent(name, group, shape) for name in names), batch_size=AT_ONCE)
     capacity = usable_capacity(shape.cores * MILLI, shape.mem_gib * 2**30, {"gpu": shape.gpus * MILLI})
     AgentSlot.objects.bulk_create(
@@ -95,15 +97,6 @@ def simulated_address(name: str, shape: MachineShape) -> str:
     }  # fmt: skip
     query |= {name: f"{value:g}" for name, value in optional.items() if value}
     return f"{SIMULATED}{name}?{SHARED}&{urlencode(query)}"
-
-
-def _free_names(stem: str, taken: set[str], count: int) -> Iterator[str]:
-    number = 0
-    while count:
-        number += 1
-        if (name := f"{stem}-{number:05}") not in taken:
-            count -= 1
-            yield name
 
 
 def _agent(name: str, group: ResourceGroup, shape: MachineShape) -> Agent:

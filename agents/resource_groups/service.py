@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils.translation import gettext as _
@@ -25,6 +24,7 @@ from common import clock
 from common.actors import Actor
 from common.audit import audit_log
 from common.db.connection import constraint_of
+from common.db.validation import validate_model
 from common.errors import Conflict, InvalidInput, NotFound
 from common.messaging.events import publish
 from common.values.durations import format_duration
@@ -58,7 +58,7 @@ def create_resource_group(*, actor: Actor, name: str, **columns: Any) -> Resourc
     group = ResourceGroup(name=name, **columns)
     if group.is_default:
         _take_default(actor, None)
-    _check(group)
+    validate_model(group)
     _check_end_rules(group)
 
     _save(group)
@@ -82,7 +82,7 @@ def update_resource_group(*, actor: Actor, group_id: int, changes: Mapping[str, 
         )
     for column, value in changes.items():
         setattr(group, column, value)
-    _check(group)
+    validate_model(group)
     changed = audit_log.changed(before, _values(group))
     if not changed.keys().isdisjoint(END_RULES):
         _check_end_rules(group)
@@ -302,14 +302,6 @@ def _check_no_sessions(group: ResourceGroup) -> None:
         raise Conflict(
             sentence.format(count=running, name=group.name), hint=_("Stop it, or wait until it ends, first.")
         )
-
-
-def _check(group: ResourceGroup) -> None:
-    """Validate the group. Raises InvalidInput with a message for each wrong field."""
-    try:
-        group.full_clean()
-    except ValidationError as error:
-        raise InvalidInput(error.messages[0], fields=error.message_dict) from error
 
 
 def _check_end_rules(group: ResourceGroup) -> None:

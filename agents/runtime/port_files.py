@@ -63,11 +63,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """User and groups of the container's processes, which define file ownership and read access."""
+    """User and primary group of the container's processes, which own the files that they write."""
 
     uid: int
     gid: int
-    gids: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +116,7 @@ class ContainerFiles(ABC):
 
     @abstractmethod
     async def owner(self) -> Owner:
-        """Return the user and groups of its processes."""
+        """Return the user and primary group of its processes."""
 
     @abstractmethod
     async def find(self, path: str, *, follows_link: bool) -> Place:

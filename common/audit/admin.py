@@ -37,6 +37,19 @@ class ExplainedDeletionAdmin(admin.ModelAdmin):
         return deleted, counts, needed, held_by
 
 
+class ReadOnlyAdmin(admin.ModelAdmin):
+    """Model admin that only shows objects, which services change."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+
 class AuditedAdmin(ExplainedDeletionAdmin):
     """Model admin that records each change as `<app>.<create|update|delete>_<model>`, in the
     transaction of the change, with the fields before and after.

@@ -7,7 +7,7 @@ in `problems`; an image without labels works.
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from common.values.resources import CPU, MEM, ResourceSlots, parse_slots
@@ -45,14 +45,7 @@ class AppHint:
     health: str = "/"
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "title": self.title,
-            "port": self.port,
-            "command": list(self.command),
-            "autostart": self.autostart,
-            "health": self.health,
-        }
+        return {**asdict(self), "command": list(self.command)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,29 +63,16 @@ def open_directory(parent: int, name: str) -> int:
 
 
 @contextmanager
-def descend(top: int, path: EntryPath) -> Iterator[int]:
-    """Yield a descriptor of the directory `path` below the open directory `top`."""
-    current = os.dup(top)
-    try:
-        for name in path:
-            following = open_directory(current, name)
-            os.close(current)
-            current = following
-        yield current
-    finally:
-        os.close(current)
-
-
-@contextmanager
-def descend_creating(top: int, path: EntryPath, owner: Owner) -> Iterator[int]:
-    """Yield a descriptor of the directory `path` below the open directory `top`, creating missing
-    directories.
+def descend(top: int, path: EntryPath, *, create_for: Owner | None = None) -> Iterator[int]:
+    """Yield a descriptor of the directory `path` below the open directory `top`. Missing directories
+    are created if `create_for` is given.
     """
     current = os.dup(top)
     try:
         for name in path:
-            with suppress(FileExistsError):
-                make_directory(current, name, owner)
+            if create_for is not None:
+                with suppress(FileExistsError):
+                    make_directory(current, name, create_for)
             following = open_directory(current, name)
             os.close(current)
             current = following

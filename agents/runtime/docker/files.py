@@ -55,7 +55,7 @@ go_to() {
 """
 OWNER = """
 while read -r key first rest; do
-  case $key in Uid:|Gid:) echo "$first";; Groups:) echo "$first $rest";; esac
+  case $key in Uid:|Gid:) echo "$first";; esac
 done </proc/self/status
 """
 FIND = """
@@ -152,8 +152,8 @@ class DockerFiles(ContainerFiles):
         self._open_process = open_process
 
     async def owner(self) -> Owner:
-        uid, gid, *groups = (await self.run(OWNER, path="")).split()
-        return Owner(int(uid), int(gid), frozenset(map(int, (gid, *groups))))
+        uid, gid = (await self.run(OWNER, path="")).split()
+        return Owner(int(uid), int(gid))
 
     async def find(self, path: str, *, follows_link: bool) -> Place:
         found = await self.run(GO_THERE + FIND, path, "follow" if follows_link else "", path=path)

@@ -4,6 +4,7 @@ import json
 import tarfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from threading import Lock
 from typing import Any
@@ -200,10 +201,8 @@ class DockerRuntime(ContainerRuntime):
 
     @answered
     def remove_network(self, name: str) -> None:
-        try:
+        with suppress(docker.errors.NotFound):
             self._client.remove_network(name)
-        except docker.errors.NotFound:
-            return
 
     @answered
     def list_networks(self, labels: Mapping[str, str]) -> list[LabelledObject]:
@@ -222,10 +221,8 @@ class DockerRuntime(ContainerRuntime):
 
     @answered
     def remove_volume(self, name: str) -> None:
-        try:
+        with suppress(docker.errors.NotFound):
             self._client.remove_volume(name)
-        except docker.errors.NotFound:
-            return
 
     @answered
     def list_volumes(self, labels: Mapping[str, str]) -> list[LabelledObject]:
@@ -276,10 +273,8 @@ class DockerRuntime(ContainerRuntime):
 
     @answered
     def stop_container(self, name: str, grace_s: int) -> None:
-        try:
+        with suppress(docker.errors.NotFound):
             self._client.stop(name, timeout=grace_s)
-        except docker.errors.NotFound:
-            return
 
     @answered
     def remove_container(self, name: str) -> None:
@@ -295,10 +290,8 @@ class DockerRuntime(ContainerRuntime):
 
     def _await_removal(self, name: str) -> None:
         """Wait until another caller's removal is complete."""
-        try:
+        with suppress(docker.errors.NotFound):
             self._client.wait(name, timeout=CALL_TIMEOUT_S, condition="removed")
-        except docker.errors.NotFound:
-            return
 
     @answered
     def inspect_container(self, name: str) -> ContainerState | None:

@@ -53,7 +53,7 @@ class SimulatedFiles(ContainerFiles):
         self._require_running = require_running
 
     async def owner(self) -> Owner:
-        return Owner(UID, UID, frozenset({UID}))
+        return Owner(UID, UID)
 
     async def find(self, path: str, *, follows_link: bool) -> Place:
         self._require_running()

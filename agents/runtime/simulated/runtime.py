@@ -7,7 +7,8 @@ a portal.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from threading import RLock
@@ -159,13 +160,11 @@ class SimulatedRuntime(ContainerRuntime):
     # Images
 
     def list_images(self) -> list[ImageInfo]:
-        self._answer()
-        with self._lock:
+        with self._call():
             return [self._images[reference] for reference in sorted(self._images)]
 
     def inspect_image(self, reference: str) -> ImageInfo | None:
-        self._answer()
-        with self._lock:
+        with self._call():
             return self._find_image(reference.removeprefix(IMAGE_ID_PREFIX))
 
     def pull_image(
@@ -182,8 +181,7 @@ class SimulatedRuntime(ContainerRuntime):
     # Networks and volumes
 
     def ensure_network(self, spec: NetworkSpec) -> None:
-        self._answer()
-        with self._lock:
+        with self._call():
             if spec.name in self._networks:
                 check_labels(spec.name, self._networks[spec.name].labels, spec.labels)
                 return
@@ -194,42 +192,36 @@ class SimulatedRuntime(ContainerRuntime):
             self._networks[spec.name] = Network(dict(spec.labels), str(subnet))
 
     def remove_network(self, name: str) -> None:
-        self._answer()
-        with self._lock:
+        with self._call():
             if any(name in container.state.addresses for container in self._containers.values()):
                 raise RuntimeRefused(f"Network {name} has active endpoints.")
             self._networks.pop(name, None)
 
     def list_networks(self, labels: Mapping[str, str]) -> list[LabelledObject]:
-        self._answer()
-        with self._lock:
+        with self._call():
             return labelled_objects(
                 {name: network.labels for name, network in self._networks.items()}, labels
             )
 
     def ensure_volume(self, name: str, labels: Mapping[str, str]) -> None:
-        self._answer()
-        with self._lock:
+        with self._call():
             check_labels(name, self._volumes.setdefault(name, dict(labels)), labels)
 
     def remove_volume(self, name: str) -> None:
-        self._answer()
-        with self._lock:
+        with self._call():
             mounts = [mount for container in self._containers.values() for mount in container.spec.mounts]
             if any(mount.kind == "volume" and mount.source == name for mount in mounts):
                 raise RuntimeRefused(f"Volume {name} is in use.")
             self._volumes.pop(name, None)
 
     def list_volumes(self, labels: Mapping[str, str]) -> list[LabelledObject]:
-        self._answer()
-        with self._lock:
+        with self._call():
             return labelled_objects(self._volumes, labels)
 
     # Containers
 
     def ensure_container(self, spec: ContainerSpec) -> ContainerState:
-        self._answer()
-        with self._lock:
+        with self._call():
             known = self._containers.get(spec.name)
             if known is not None:
                 check_labels(spec.name, known.state.labels, spec.labels)
@@ -246,8 +238,7 @@ class SimulatedRuntime(ContainerRuntime):
             return state
 
     def start_container(self, name: str) -> None:
-        self._answer()
-        with self._lock:
+        with self._call():
             if self._present(name).state.status is not ContainerStatus.CREATED:
                 return
         if self._behaviour.start_s:
@@ -267,36 +258,31 @@ class SimulatedRuntime(ContainerRuntime):
             self._containers[name] = container
 
     def stop_container(self, name: str, grace_s: int) -> None:
-        self._answer()
-        with self._lock:
+        with self._call():
             container = self._seen(name)
             if container is not None and container.state.status is ContainerStatus.RUNNING:
                 self._end(container, SIGTERM_EXIT_CODE, False)
 
     def remove_container(self, name: str) -> None:
-        self._answer()
-        with self._lock:
+        with self._call():
             container = self._containers.get(name)
             if container is not None:
                 self._state.leave(container)
                 self._containers.pop(name, None)
 
     def inspect_container(self, name: str) -> ContainerState | None:
-        self._answer()
-        with self._lock:
+        with self._call():
             container = self._seen(name)
             return container.state if container else None
 
     def list_containers(self, labels: Mapping[str, str]) -> list[ContainerState]:
-        self._answer()
-        with self._lock:
+        with self._call():
             found = sorted(self._containers.items())
             # Read-only: the end of a container is written by calls that name that container.
             return [state_now(each) for _, each in found if carries(each.state.labels, labels)]
 
     def list_memory_kills(self, labels: Mapping[str, str]) -> list[MemoryKill]:
-        self._answer()
-        with self._lock:
+        with self._call():
             containers = [each for each in self._containers.values() if carries(each.state.labels, labels)]
             kills = [MemoryKill(each.spec.name, at) for each in containers for at in each.memory_kills]
             return sorted(kills, key=lambda kill: kill.at)
@@ -319,8 +305,7 @@ class SimulatedRuntime(ContainerRuntime):
     def start_process(
         self, name: str, argv: Sequence[str], *, environment: Mapping[str, str] | None = None, user: str = ""
     ) -> None:
-        self._answer()
-        with self._lock:
+        with self._call():
             self._running(name).processes.append(tuple(argv))
 
     def run_process(
@@ -342,9 +327,15 @@ class SimulatedRuntime(ContainerRuntime):
         return make_log(output).last(limit_bytes)
 
     def put_archive(self, name: str, path: str, tar_bytes: bytes) -> None:
+        with self._call():
+            self._present(name)
+
+    @contextmanager
+    def _call(self) -> Iterator[None]:
+        """Answer after the delay, then hold the lock of the state."""
         self._answer()
         with self._lock:
-            self._present(name)
+            yield
 
     def _answer(self) -> None:
         """Apply the delay and check availability.

@@ -93,7 +93,7 @@ class LocalStorage(StorageBackend):
         with (
             self._opened(folder_id) as folder,
             _translated(path),
-            descriptors.descend_creating(folder, path[:-1], self._owner) as parent,
+            descriptors.descend(folder, path[:-1], create_for=self._owner) as parent,
         ):
             return self._replace_file(parent, path[-1], chunks)
 
@@ -101,7 +101,7 @@ class LocalStorage(StorageBackend):
         with (
             self._opened(folder_id) as folder,
             _translated(path),
-            descriptors.descend_creating(folder, path[:-1], self._owner) as parent,
+            descriptors.descend(folder, path[:-1], create_for=self._owner) as parent,
         ):
             descriptors.make_directory(parent, path[-1], self._owner)
 

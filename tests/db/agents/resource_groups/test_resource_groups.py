@@ -184,7 +184,7 @@ def test_of_two_first_defaults_at_once_one_is_told_to_look_again(
     def come_first(group: ResourceGroup) -> None:  # after it has looked which one is the default
         ResourceGroup.objects.create(name="first", is_default=True)
 
-    monkeypatch.setattr(resource_groups_service, "_check", come_first)
+    monkeypatch.setattr(resource_groups_service, "validate_model", come_first)
     with pytest.raises(Conflict, match="same moment"):
         resource_groups_service.create_resource_group(actor=SYSTEM, name="third", is_default=True)
     with pytest.raises(Conflict, match="same moment"):
@@ -279,7 +279,7 @@ def test_a_name_that_another_took_at_the_same_moment_is_refused(
 ) -> None:
     other = resource_groups_service.create_resource_group(actor=SYSTEM, name="other")
     monkeypatch.setattr(
-        resource_groups_service, "_check", lambda group: None
+        resource_groups_service, "validate_model", lambda group: None
     )  # it looked before the other was written
     with pytest.raises(InvalidInput, match="same moment") as refused:
         resource_groups_service.create_resource_group(actor=SYSTEM, name="other")

@@ -139,9 +139,9 @@ async def test_output_of_a_script_is_cut(monkeypatch: pytest.MonkeyPatch) -> Non
     assert await files_of(ScriptedProcess(b"abcdef", b"warning")).run("", path="/") == b"abc"
 
 
-async def test_owner_has_all_groups() -> None:
-    owner = await files_of(ScriptedProcess(b"1000\n100\n100 4 20\n")).owner()
-    assert (owner.uid, owner.gid, owner.gids) == (1000, 100, {4, 20, 100})
+async def test_owner_is_the_user_and_its_primary_group() -> None:
+    owner = await files_of(ScriptedProcess(b"1000\n100\n")).owner()
+    assert (owner.uid, owner.gid) == (1000, 100)
 
 
 async def test_nonsense_of_a_stat_is_no_entry() -> None:
