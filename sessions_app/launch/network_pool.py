@@ -72,8 +72,8 @@ def maintain_network_pool() -> None:
     with try_exclusive("moorings") as is_mine:
         if not is_mine:
             return
-        asked = Agent.objects.filter(Q(last_error="") | Q(state=AgentState.RETIRED))
-        agents = {agent.pk: agent for agent in asked}
+        reachable = Agent.objects.filter(Q(last_error="") | Q(state=AgentState.RETIRED))
+        agents = {agent.pk: agent for agent in reachable}
         wanted = wanted_networks(agents.values())
         free = Counter(_free().values_list("agent_id", flat=True))
         for agent_id in agents:

@@ -38,7 +38,7 @@ def check_designated_agent(agent: Agent, image: ContainerImage, request: Session
     """
     if request.may_run_elsewhere:
         return
-    asked, model, capacity = request.slots, request.device_model, agent.capacity
+    requested, model, capacity = request.slots, request.device_model, agent.capacity
     if agent.architecture != image.architecture:
         sentence = _("The machine “{agent}” is {has}, and the image {image} is for {wants}.").format(
             agent=agent.name, has=agent.architecture, image=image, wants=image.architecture
@@ -47,11 +47,11 @@ def check_designated_agent(agent: Agent, image: ContainerImage, request: Session
         sentence = _("The machine “{agent}” does not have the accelerators {model}.").format(
             agent=agent.name, model=quoted(model)
         )
-    elif asked.fits_in(capacity):
+    elif requested.fits_in(capacity):
         return
     else:
         sentence = _("The machine “{agent}” has only {room}.").format(
-            agent=agent.name, room=format_slots({name: capacity[name] for name in asked})
+            agent=agent.name, room=format_slots({name: capacity[name] for name in requested})
         )
     hint = _("Choose another machine, or let it run elsewhere too.")
     raise LimitExceeded(sentence, hint=hint, fields={"designated_agent": [sentence]})

@@ -154,9 +154,9 @@ def _device_usage(agents: Iterable[Agent]) -> Mapping[object, DeviceUsage]:
 
     Queries only machines with allocated devices.
     """
-    asked = {agent.pk: agent for agent in agents}
-    allocated = device_allocations(asked) if asked else {}
-    work = {pk: partial(measure_devices_of, asked[pk]) for pk in allocated}
+    by_id = {agent.pk: agent for agent in agents}
+    allocated = device_allocations(by_id) if by_id else {}
+    work = {pk: partial(measure_devices_of, by_id[pk]) for pk in allocated}
     found: dict[object, DeviceUsage] = {}
     for pk, uses in _device_lanes.run(work, timeout_s=DEVICE_ROUND_S).items():
         found |= device_usage_by_kernel(allocated[pk], uses)

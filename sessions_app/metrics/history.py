@@ -173,11 +173,11 @@ def current_use_by_kernel(kernel_ids: Collection[UUID]) -> dict[UUID, CurrentUse
 
 def _points(kernel_ids: list[UUID], grid: Grid) -> dict[UUID, list[tuple[Any, ...]]]:
     found: dict[UUID, list[tuple[Any, ...]]] = {}
-    asked: dict[str, Any] = {
+    values: dict[str, Any] = {
         "kernels": kernel_ids, "spans": list(grid.spans), "step": grid.step_s, "since": grid.since, "until": grid.until,
     }  # fmt: skip
     with connection.cursor() as cursor:
-        cursor.execute(READ_POINTS, asked)
+        cursor.execute(READ_POINTS, values)
         for kernel_id, *point in cursor.fetchall():
             found.setdefault(kernel_id, []).append(tuple(point))
     return {kernel_id: points[-MAX_POINTS:] for kernel_id, points in found.items()}

@@ -149,17 +149,17 @@ class Dependency:
 
 
 def resolve_dependencies(
-    actor: Actor, project: Project, asked: Sequence[DependencyRequest]
+    actor: Actor, project: Project, requested: Sequence[DependencyRequest]
 ) -> tuple[Dependency, ...]:
     """Return the named sessions and arrays: visible to the actor, and own or in the project.
 
     A name is looked up among the actor's own: live ones first, then the newest. At most 5 queries.
     Raises NotFound, InvalidInput at the field.
     """
-    if not asked:
+    if not requested:
         return ()
-    found_by_key = _find_awaited(actor, project, {_key_of(each.session) for each in asked})
-    known = tuple(_resolve_one(found_by_key, index, each) for index, each in enumerate(asked))
+    found_by_key = _find_awaited(actor, project, {_key_of(each.session) for each in requested})
+    known = tuple(_resolve_one(found_by_key, index, each) for index, each in enumerate(requested))
     if len({each.after.pk for each in known}) < len(known):
         sentence = _("Name each session once.")
         raise InvalidInput(sentence, fields={"dependencies": [sentence]})
@@ -189,15 +189,15 @@ def _find_awaited(actor: Actor, project: Project, keys: set[UUID | str]) -> dict
 
 
 def _resolve_one(
-    found_by_key: Mapping[UUID | str, Dependency], index: int, asked: DependencyRequest
+    found_by_key: Mapping[UUID | str, Dependency], index: int, requested: DependencyRequest
 ) -> Dependency:
-    found = found_by_key.get(_key_of(asked.session))
+    found = found_by_key.get(_key_of(requested.session))
     if found is None:
         sentence = _("There is no session or array {name} on which yours may depend.").format(
-            name=quoted(asked.session)
+            name=quoted(requested.session)
         )
         raise NotFound(sentence, fields={f"dependencies.{index}.session": [sentence]})
-    dependency = replace(found, when=asked.when)
+    dependency = replace(found, when=requested.when)
     check_possible(index, dependency)
     return dependency
 
@@ -275,15 +275,15 @@ def dependencies_by_session(sessions: Sequence[ComputeSession]) -> list[list[Dep
     return list(found.values())
 
 
-def _current(asked: Sequence[tuple[ComputeSession | SessionArray, When]]) -> list[Dependency]:
+def _current(requested: Sequence[tuple[ComputeSession | SessionArray, When]]) -> list[Dependency]:
     """Return the current state: of sessions by their rows, of arrays by their elements.
 
     One query if there are arrays.
     """
-    arrays = {after.pk: after for after, _when in asked if isinstance(after, SessionArray)}
+    arrays = {after.pk: after for after, _when in requested if isinstance(after, SessionArray)}
     progress = progress_by_array(list(arrays.values())) if arrays else {}
     found = []
-    for after, when in asked:
+    for after, when in requested:
         if isinstance(after, SessionArray):
             current = progress[after.pk]
             found.append(Dependency(after, when, current.ended, current.succeeded, current.failed))

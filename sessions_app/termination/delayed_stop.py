@@ -65,9 +65,9 @@ def run_due_stops() -> None:
     for session in sessions_due_to_stop(clock.now()).select_related("stops_by"):
         actor = user_actor(session.stops_by) if session.stops_by else SYSTEM  # None: a deleted account
         if session.array_id is not None:
-            asked = (session.array_id, session.stops_by_id)
-            if asked not in done:
-                done.add(asked)
+            key = (session.array_id, session.stops_by_id)
+            if key not in done:
+                done.add(key)
                 terminate_due_elements(
                     actor=actor, array_id=session.array_id, stops_by_id=session.stops_by_id
                 )

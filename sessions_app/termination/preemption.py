@@ -70,8 +70,10 @@ def record_preemptions(plans: Sequence[PreemptionPlan]) -> None:
     _write_warnings(leaving, now)
     updates.push_sessions_changed([locked[session_id] for session_id in leaving], Status.RUNNING)
     for plan in known:
-        told = [str(session_id) for session_id in plan.session_ids]
-        log.info("preemption.notice", session_ids=told, by=str(plan.by), ends_at=plan.ends_at.isoformat())
+        session_ids = [str(session_id) for session_id in plan.session_ids]
+        log.info(
+            "preemption.notice", session_ids=session_ids, by=str(plan.by), ends_at=plan.ends_at.isoformat()
+        )
 
 
 def settle_preemptions(now: datetime) -> None:
@@ -121,17 +123,19 @@ def _is_sufficient(preemption: Preemption, by: ComputeSession, now: datetime) ->
 
     Sessions placed meanwhile may have taken some of the room.
     """
-    asked = Preemption.objects.filter(by=by)
-    if asked.filter(pk__gt=preemption.pk).exclude(agent=preemption.agent_id).exists():
+    preemptions = Preemption.objects.filter(by=by)
+    if preemptions.filter(pk__gt=preemption.pk).exclude(agent=preemption.agent_id).exists():
         return False  # it took too long: other sessions are preempted instead
     there = AgentSlot.objects.filter(agent=preemption.agent_id, agent__resource_group=by.resource_group_id)
     room = dict(there.values_list("slot_name", F("capacity") + F("surplus") - F("occupied")))
-    leaving = asked.filter(Q(outcome=PreemptionOutcome.OPEN) | Q(session__status=Status.TERMINATING.value))
+    leaving = preemptions.filter(
+        Q(outcome=PreemptionOutcome.OPEN) | Q(session__status=Status.TERMINATING.value)
+    )
     preempted = set(leaving.values_list("session_id", flat=True))
-    held = KernelAllocation.objects.filter(agent=preemption.agent_id)
+    allocations = KernelAllocation.objects.filter(agent=preemption.agent_id)
     columns = ("slot_name", "amount", "kernel__session_id", *END_COLUMNS)
     gone_at = latest_removal(max(preemption.ends_at, now))
-    for name, amount, session_id, *when in held.values_list(*columns):
+    for name, amount, session_id, *when in allocations.values_list(*columns):
         goes = session_id in preempted or _ends_between(expected_end(*when), now, gone_at)
         if goes and name in room:  # else the machine was moved to another group
             room[name] += amount
@@ -163,8 +167,8 @@ def _lock(plans: Sequence[PreemptionPlan]) -> tuple[dict[UUID, updates.SessionAu
 
     Returns running sessions without an open preemption, and ids of the waiting ones.
     """
-    asked = {session_id for plan in plans for session_id in (plan.by, *plan.session_ids)}
-    locked = ComputeSession.objects.filter(pk__in=asked).order_by("pk")
+    session_ids = {session_id for plan in plans for session_id in (plan.by, *plan.session_ids)}
+    locked = ComputeSession.objects.filter(pk__in=session_ids).order_by("pk")
     rows = locked.select_for_update(skip_locked=True, no_key=True).values_list(
         "pk", "owner_id", "project_id", "domain_id", "status"
     )

@@ -280,22 +280,22 @@ class _Starts:
     """Pending starts of apps: {(session, app): (first request, last request)}."""
 
     def __init__(self) -> None:
-        self._asked: dict[tuple[UUID, str], tuple[float, float]] = {}
+        self._requested_at: dict[tuple[UUID, str], tuple[float, float]] = {}
 
     def is_due(self, session_id: UUID, app: str) -> bool:
         """Return True, and record a request, if the app should be started now."""
         now = asyncio.get_running_loop().time()
-        first, last = self._asked.get((session_id, app), (now, now - START_AGAIN_S))
+        first, last = self._requested_at.get((session_id, app), (now, now - START_AGAIN_S))
         is_due = now - last >= START_AGAIN_S
-        self._asked[session_id, app] = (first, now if is_due else last)
+        self._requested_at[session_id, app] = (first, now if is_due else last)
         return is_due
 
     def waited_s(self, session_id: UUID, app: str) -> float:
-        first, _ = self._asked[session_id, app]
+        first, _ = self._requested_at[session_id, app]
         return asyncio.get_running_loop().time() - first
 
     def clear(self, session_id: UUID, app: str) -> None:
-        self._asked.pop((session_id, app), None)
+        self._requested_at.pop((session_id, app), None)
 
 
 def _hosts(scope: Scope) -> list[str]:
