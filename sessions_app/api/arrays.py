@@ -12,7 +12,6 @@ from rest_framework.views import APIView
 
 from common.rest.actor import actor_of
 from common.token_scopes import FOR_SESSIONS
-from sessions_app.api.views import REFUSALS
 from sessions_app.models import SessionArray
 from sessions_app.queue.arrays import (
     Progress,
@@ -81,12 +80,12 @@ class ArrayListView(ListAPIView[SessionArray]):
 class ArrayView(APIView):
     token_scopes = FOR_SESSIONS
 
-    @extend_schema(operation_id="read_array", responses={200: ArrayOut, **REFUSALS})
+    @extend_schema(operation_id="read_array", responses={200: ArrayOut})
     def get(self, request: Request, array_id: UUID) -> Response:
         """Show one array with the number of elements in each status."""
         return Response(_array_json(access_array(actor_of(request), array_id, Action.VIEW)))
 
-    @extend_schema(operation_id="stop_array", responses={202: ArrayOut, **REFUSALS})
+    @extend_schema(operation_id="stop_array", responses={202: ArrayOut})
     def delete(self, request: Request, array_id: UUID) -> Response:
         """Stop all elements of an array that have not ended. Idempotent."""
         return Response(_array_json(terminate_array(actor=actor_of(request), array_id=array_id)), status=202)

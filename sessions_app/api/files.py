@@ -12,7 +12,7 @@ from django.db import connection
 from django.http import HttpRequest, StreamingHttpResponse
 from django.utils.translation import gettext as _
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -30,7 +30,6 @@ from sessions_app.container_io import files
 from sessions_app.container_io.files import OpenFiles
 
 UPLOAD_CHUNK_BYTES = 2**18
-REFUSALS = {status: OpenApiResponse(ErrorOut) for status in (400, 401, 403, 404, 409, 413, 422, 429, 503)}
 PATH = OpenApiParameter(
     "path", OpenApiTypes.STR, required=True, description="Absolute path, e.g. /home/work."
 )
@@ -77,7 +76,7 @@ class SessionDirectoryView(APIView):
     @extend_schema(
         operation_id="list_session_directory",
         parameters=[PATH, KERNEL],
-        responses={200: SessionDirectoryOut, **REFUSALS},
+        responses={200: SessionDirectoryOut, 409: ErrorOut},
     )
     def get(self, request: Request, session_id: UUID) -> Response:
         """List a directory of a running session by name; at most 2,000 entries."""
@@ -96,7 +95,7 @@ class SessionPathView(APIView):
     @extend_schema(
         operation_id="read_session_path",
         parameters=[PATH, KERNEL],
-        responses={200: SessionPathOut, **REFUSALS},
+        responses={200: SessionPathOut, 409: ErrorOut},
     )
     def get(self, request: Request, session_id: UUID) -> Response:
         """Show the entry at a path of a running session. A symbolic link is shown as a link."""
@@ -113,7 +112,7 @@ class SessionFileView(APIView):
     @extend_schema(
         operation_id="read_session_file",
         parameters=[PATH, KERNEL],
-        responses={(200, BYTES): OpenApiTypes.BINARY, **REFUSALS},
+        responses={(200, BYTES): OpenApiTypes.BINARY, 409: ErrorOut},
     )
     def get(self, request: Request, session_id: UUID) -> StreamingHttpResponse:
         """Download a file of a running session; symbolic links are followed."""
@@ -127,7 +126,7 @@ class SessionFileView(APIView):
         operation_id="write_session_file",
         parameters=[PATH, MODE, KERNEL],
         request={BYTES: OpenApiTypes.BINARY},
-        responses={200: SessionPathOut, **REFUSALS},
+        responses={200: SessionPathOut},
     )
     def put(self, request: Request, session_id: UUID) -> Response:
         """Create or replace a file with the raw body, atomically; missing directories are created."""
@@ -147,7 +146,7 @@ class SessionArchiveView(APIView):
     @extend_schema(
         operation_id="read_session_archive",
         parameters=[PATH, KERNEL],
-        responses={(200, TAR): OpenApiTypes.BINARY, **REFUSALS},
+        responses={(200, TAR): OpenApiTypes.BINARY, 409: ErrorOut},
     )
     def get(self, request: Request, session_id: UUID) -> StreamingHttpResponse:
         """Download a directory of a running session as a tar; names are relative to it."""
@@ -160,7 +159,7 @@ class SessionArchiveView(APIView):
         operation_id="write_session_archive",
         parameters=[PATH, KERNEL],
         request={TAR: OpenApiTypes.BINARY},
-        responses={200: SessionArchiveOut, **REFUSALS},
+        responses={200: SessionArchiveOut},
     )
     def put(self, request: Request, session_id: UUID) -> Response:
         """Unpack a tar into a directory of a running session, over existing files; atomically."""

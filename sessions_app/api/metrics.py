@@ -5,7 +5,7 @@ from uuid import UUID
 
 from django.utils.translation import gettext as _
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -13,7 +13,6 @@ from rest_framework.views import APIView
 
 from common.errors import InvalidInput
 from common.rest.actor import actor_of
-from common.rest.errors import ErrorOut
 from common.rest.input import query_value
 from common.token_scopes import FOR_SESSIONS
 from common.values.text import quoted
@@ -21,7 +20,6 @@ from sessions_app.metrics.collector import SERIES
 from sessions_app.metrics.history import Window, session_metrics
 from sessions_app.selectors import Action, access_session
 
-REFUSALS = {status: OpenApiResponse(ErrorOut) for status in (400, 401, 403, 404)}
 WORDS = {
     "cpu_milli": "CPU use in thousandths of a core",
     "mem_bytes": "memory use in bytes",
@@ -93,7 +91,7 @@ class SessionMetricsView(APIView):
                 description="Last 15 minutes, last hour (default), or whole life of the session.",
             )
         ],
-        responses={200: MetricsOut, **REFUSALS},
+        responses={200: MetricsOut},
     )
     def get(self, request: Request, session_id: UUID) -> Response:
         """Show the use of each container as at most 360 points; up to its end if the session has ended."""

@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.db.models import QuerySet
-from drf_spectacular.utils import OpenApiResponse, extend_schema, extend_schema_field, extend_schema_view
+from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
 from rest_framework import serializers
 from rest_framework.generics import ListAPIView
 from rest_framework.request import Request
@@ -11,7 +11,6 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from common.rest.actor import actor_of
-from common.rest.errors import ErrorOut
 from common.rest.idempotency import takes_idempotency_key
 from common.rest.input import InputSerializer, TextField
 from common.token_scopes import FOR_SESSIONS
@@ -21,7 +20,6 @@ from sessions_app.core.template_rules import MAX_NAME_LENGTH, Sharing
 from sessions_app.models import ResourcePreset
 from sessions_app.session_templates import presets
 
-REFUSALS = {status: OpenApiResponse(ErrorOut) for status in (400, 403, 404, 409, 422)}
 RESOURCES_HELP = 'Amounts by slot, e.g. {"cpu": 8, "mem": "32g", "cuda": 1, "shm": "8g"}; shm is optional.'
 
 
@@ -72,7 +70,7 @@ class PresetListView(ListAPIView[ResourcePreset]):
     def get_queryset(self) -> QuerySet[ResourcePreset]:
         return presets.visible_presets(actor_of(self.request))
 
-    @extend_schema(operation_id="create_preset", request=PresetInput, responses={201: PresetOut, **REFUSALS})
+    @extend_schema(operation_id="create_preset", request=PresetInput, responses={201: PresetOut})
     @takes_idempotency_key
     def post(self, request: Request) -> Response:
         """Create a preset: your own, or as superadmin for everybody, as domain admin for a domain,
@@ -88,14 +86,12 @@ class PresetListView(ListAPIView[ResourcePreset]):
 class PresetView(APIView):
     token_scopes = FOR_SESSIONS
 
-    @extend_schema(operation_id="read_preset", responses={200: PresetOut, **REFUSALS})
+    @extend_schema(operation_id="read_preset", responses={200: PresetOut})
     def get(self, request: Request, preset_id: int) -> Response:
         """Show one preset."""
         return Response(_preset_json(request, presets.access_preset(actor_of(request), preset_id)))
 
-    @extend_schema(
-        operation_id="change_preset", request=PresetChangeInput, responses={200: PresetOut, **REFUSALS}
-    )
+    @extend_schema(operation_id="change_preset", request=PresetChangeInput, responses={200: PresetOut})
     def patch(self, request: Request, preset_id: int) -> Response:
         """Change name or size of a preset; existing sessions are unaffected. A token needs the
         scope `admin` for shared presets.
@@ -108,7 +104,7 @@ class PresetView(APIView):
         )
         return Response(_preset_json(request, changed))
 
-    @extend_schema(operation_id="delete_preset", responses={204: None, **REFUSALS})
+    @extend_schema(operation_id="delete_preset", responses={204: None})
     def delete(self, request: Request, preset_id: int) -> Response:
         """Delete a preset. A token needs the scope `admin` for shared presets."""
         _require_scope(request, preset_id)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.db.models import QuerySet
-from drf_spectacular.utils import OpenApiResponse, extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import serializers
 from rest_framework.generics import ListAPIView
 from rest_framework.request import Request
@@ -11,7 +11,6 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from common.rest.actor import actor_of
-from common.rest.errors import ErrorOut
 from common.rest.idempotency import takes_idempotency_key
 from common.rest.input import InputSerializer, TextField
 from common.token_scopes import FOR_SESSIONS
@@ -23,7 +22,6 @@ from sessions_app.core.template_rules import MAX_DESCRIPTION_LENGTH, MAX_NAME_LE
 from sessions_app.models import ComputeSession, SessionTemplate
 from sessions_app.session_templates import templates
 
-REFUSALS = {status: OpenApiResponse(ErrorOut) for status in (400, 403, 404, 409, 422)}
 BODY_HELP = "Body of POST /api/v1/sessions/, without name, start_at, dependencies and callback_url."
 
 
@@ -91,9 +89,7 @@ class TemplateListView(ListAPIView[SessionTemplate]):
         return templates.visible_templates(actor_of(self.request))
 
     @extend_schema(
-        operation_id="create_session_template",
-        request=TemplateInput,
-        responses={201: TemplateSavedOut, **REFUSALS},
+        operation_id="create_session_template", request=TemplateInput, responses={201: TemplateSavedOut}
     )
     @takes_idempotency_key
     def post(self, request: Request) -> Response:
@@ -110,16 +106,14 @@ class TemplateListView(ListAPIView[SessionTemplate]):
 class TemplateView(APIView):
     token_scopes = FOR_SESSIONS
 
-    @extend_schema(operation_id="read_session_template", responses={200: TemplateOut, **REFUSALS})
+    @extend_schema(operation_id="read_session_template", responses={200: TemplateOut})
     def get(self, request: Request, template_id: int) -> Response:
         """Show one template."""
         template = templates.access_template(actor_of(request), template_id)
         return Response(TemplateOut(template, context={"request": request}).data)
 
     @extend_schema(
-        operation_id="change_session_template",
-        request=TemplateChangeInput,
-        responses={200: TemplateSavedOut, **REFUSALS},
+        operation_id="change_session_template", request=TemplateChangeInput, responses={200: TemplateSavedOut}
     )
     def patch(self, request: Request, template_id: int) -> Response:
         """Change name, description or body of a template; existing sessions are unaffected. A token
@@ -133,7 +127,7 @@ class TemplateView(APIView):
         )
         return _saved(request, *changed, status=200)
 
-    @extend_schema(operation_id="delete_session_template", responses={204: None, **REFUSALS})
+    @extend_schema(operation_id="delete_session_template", responses={204: None})
     def delete(self, request: Request, template_id: int) -> Response:
         """Delete a template. A token needs the scope `admin` for shared templates."""
         _require_scope(request, template_id)
@@ -145,9 +139,7 @@ class TemplateStartView(APIView):
     token_scopes = FOR_SESSIONS
 
     @extend_schema(
-        operation_id="start_session_template",
-        request=TemplateStartInput,
-        responses={201: SessionDetailOut, **REFUSALS},
+        operation_id="start_session_template", request=TemplateStartInput, responses={201: SessionDetailOut}
     )
     @takes_idempotency_key
     def post(self, request: Request, template_id: int) -> Response:

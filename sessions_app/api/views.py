@@ -5,7 +5,7 @@ from uuid import UUID
 from django.http import HttpResponse, StreamingHttpResponse
 from django_filters import rest_framework as filters
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema, extend_schema_view
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework import serializers
 from rest_framework.generics import ListAPIView
 from rest_framework.request import Request
@@ -41,8 +41,6 @@ from sessions_app.queue.priority import change_priority
 from sessions_app.selectors import Action, access_session, find_kernel, visible_sessions
 from sessions_app.termination.service import terminate_session
 
-REFUSALS = {status: OpenApiResponse(ErrorOut) for status in (400, 401, 403, 404, 409, 422)}
-
 
 class SessionFilter(filters.FilterSet):
     status = filters.MultipleChoiceFilter(choices=[(status.value, status.value) for status in Status])
@@ -68,11 +66,7 @@ class SessionListView(ListAPIView[ComputeSession]):
     def get_queryset(self) -> ComputeSessionQuerySet:
         return visible_sessions(actor_of(self.request)).with_parts().prefetch_related(*DEPENDENCIES)
 
-    @extend_schema(
-        operation_id="create_session",
-        request=SessionRequest,
-        responses={201: SessionDetailOut, **REFUSALS},
-    )
+    @extend_schema(operation_id="create_session", request=SessionRequest, responses={201: SessionDetailOut})
     @takes_idempotency_key
     def post(self, request: Request) -> Response:
         """Create a session. It waits until an agent has capacity; `status` shows its progress. With
@@ -91,9 +85,7 @@ class SessionListView(ListAPIView[ComputeSession]):
 class SessionCheckView(APIView):
     token_scopes = FOR_SESSIONS
 
-    @extend_schema(
-        operation_id="check_session", request=SessionRequest, responses={200: SessionCheckOut, **REFUSALS}
-    )
+    @extend_schema(operation_id="check_session", request=SessionRequest, responses={200: SessionCheckOut})
     def post(self, request: Request) -> Response:
         """Forecast whether a session would start now, and on which agent, or why it would wait.
         Gives the same errors as creating it; changes nothing.
@@ -105,7 +97,7 @@ class SessionCheckView(APIView):
 class ExpectedStartView(APIView):
     token_scopes = FOR_SESSIONS
 
-    @extend_schema(operation_id="read_expected_start", responses={200: ExpectedStartOut, **REFUSALS})
+    @extend_schema(operation_id="read_expected_start", responses={200: ExpectedStartOut})
     def get(self, request: Request, session_id: UUID) -> Response:
         """Estimate the start of a waiting session, and show what would let it start."""
         actor = actor_of(request)
@@ -117,7 +109,7 @@ class ExpectedStartView(APIView):
 class SessionDetailView(APIView):
     token_scopes = FOR_SESSIONS
 
-    @extend_schema(operation_id="read_session", responses={200: SessionDetailOut, **REFUSALS})
+    @extend_schema(operation_id="read_session", responses={200: SessionDetailOut})
     def get(self, request: Request, session_id: UUID) -> Response:
         """Show one session."""
         return Response(
@@ -126,7 +118,7 @@ class SessionDetailView(APIView):
             ).data
         )
 
-    @extend_schema(operation_id="stop_session", responses={202: SessionDetailOut, **REFUSALS})
+    @extend_schema(operation_id="stop_session", responses={202: SessionDetailOut})
     def delete(self, request: Request, session_id: UUID) -> Response:
         """Stop a session. Its folders are kept. Idempotent."""
         actor = actor_of(request)
@@ -142,7 +134,7 @@ class SessionDetailView(APIView):
 class SessionExtendView(APIView):
     token_scopes = FOR_SESSIONS
 
-    @extend_schema(operation_id="extend_session", request=None, responses={201: SessionDetailOut, **REFUSALS})
+    @extend_schema(operation_id="extend_session", request=None, responses={201: SessionDetailOut})
     @takes_idempotency_key
     def post(self, request: Request, session_id: UUID) -> Response:
         """Extend a session: postpone its next automatic end, as often and as far as its resource
@@ -168,7 +160,7 @@ class SessionPriorityView(APIView):
     @extend_schema(
         operation_id="change_session_priority",
         request=PriorityInput,
-        responses={200: SessionDetailOut, **REFUSALS},
+        responses={200: SessionDetailOut, 422: ErrorOut},
     )
     def put(self, request: Request, session_id: UUID) -> Response:
         """Change the priority of a waiting session. Its owner may raise it as far as policies
@@ -205,7 +197,7 @@ class SessionLogView(APIView):
                 "kernel", OpenApiTypes.STR, description="Name of the container; default: main1."
             ),
         ],
-        responses={(200, "text/plain"): OpenApiTypes.STR, **REFUSALS},
+        responses={(200, "text/plain"): OpenApiTypes.STR},
     )
     def get(self, request: Request, session_id: UUID) -> HttpResponse | StreamingHttpResponse:
         """Return the output so far, at most about the last 16 MiB. Missing output is marked by a
