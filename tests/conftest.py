@@ -1,4 +1,4 @@
-"""Fixtures of all tests: an empty Redis, users by role, signed-in clients, a stopped clock."""
+"""Fixtures of all tests: an empty Redis, users by role, an agent, signed-in clients, a stopped clock."""
 
 import gc
 from collections.abc import Callable, Iterator
@@ -16,6 +16,7 @@ from accounts.models import Domain, Project, User
 from common import clock
 from common.messaging.redis import client as redis_client
 from tests import factories
+from tests.factories_sessions import Place, make_place
 from tests.template import ensure_template
 
 # Deadlines are off because a busy machine is no fault of the code. In the suite the examples are
@@ -63,6 +64,11 @@ def people(db: None) -> People:
         outsider=factories.make_user(domain=domain),
         stranger=factories.make_user(role=Role.DOMAIN_ADMIN),
     )
+
+
+@pytest.fixture
+def place(db: None) -> Place:
+    return make_place()
 
 
 @pytest.fixture

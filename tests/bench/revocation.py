@@ -17,9 +17,7 @@ from asgiref.sync import sync_to_async
 from django.conf import settings
 
 from accounts.models import BrowserLogin, KeyPair, Membership
-from agents.models import Agent
-from agents.runtime.port import ContainerSpec
-from agents.runtime.registry import close_async_runtimes, runtime_for
+from agents.runtime.registry import close_async_runtimes
 from common.messaging import access_revocation
 from sessions_app.gateway.auth.authorizer import open_connections
 from sessions_app.gateway.proxy.app_proxy import AppProxy
@@ -132,7 +130,7 @@ class Once:
 
         proxy = AppProxy(apps_domain=settings.BERTH_APPS_DOMAIN, fallback=portal_application)
         async with serve_app(sample_app()) as app_port, serve_asgi(proxy, pre_app_handler=proxy) as port:
-            await in_thread(set_running)(stage)
+            await in_thread(stage.run_container)()
             async with (
                 aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http,
                 Connections(Browser(port, http), stage, token, app_port) as connections,
@@ -154,18 +152,6 @@ def word_lost() -> Iterator[None]:
         yield
     finally:
         access_revocation._broadcast = ring
-
-
-def set_running(stage: Stage) -> None:
-    """Set the session to RUNNING, with a container on a simulated engine."""
-    stage.run()
-    kernel = stage.session.kernels.get()
-    address = f"simulated://{kernel.pk.hex}?image=tiny"
-    Agent.objects.filter(pk=kernel.agent_id).update(address=address)
-    runtime = runtime_for(address)
-    size = {"cpu_milli": 500, "mem_bytes": 2**26}
-    runtime.ensure_container(ContainerSpec(name=kernel.container_name, image="tiny", labels={}, **size))
-    runtime.start_container(kernel.container_name)
 
 
 class Connections:

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import uvicorn
 
+from tests import factories
+from tests.factories_sessions import Place
 from tests.waiting import wait_until
 
 
@@ -82,3 +84,11 @@ def portal_url(django_db_setup: None) -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join(30)
+
+
+@pytest.fixture
+def berth(place: Place, portal_url: str, command: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """`command`, signed in as the owner of the place."""
+    monkeypatch.setenv("BERTH_URL", portal_url)
+    monkeypatch.setenv("BERTH_TOKEN", factories.make_token(place.owner))
+    return command

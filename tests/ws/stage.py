@@ -14,6 +14,9 @@ from django.conf import settings
 from django.test import Client
 
 from accounts.models import User
+from agents.models import Agent
+from agents.runtime.port import ContainerSpec
+from agents.runtime.registry import runtime_for
 from common.actors import SYSTEM
 from portal.processes.asgi import portal_application
 from sessions_app.core.states import Reason, Status
@@ -62,6 +65,17 @@ class Stage:
         self.session.kernels.update(agent=agent, address="127.0.0.1")
         for status, reason in LAUNCH:
             transitions.transition(self.session.pk, to=status, reason=reason, actor=SYSTEM)
+
+    def run_container(self) -> None:
+        """Carry the session to RUNNING, with a container on a simulated engine."""
+        self.run()
+        kernel = self.session.kernels.get()
+        address = f"simulated://{kernel.pk.hex}?image=tiny"
+        Agent.objects.filter(pk=kernel.agent_id).update(address=address)
+        runtime = runtime_for(address)
+        size = {"cpu_milli": 500, "mem_bytes": 2**26}
+        runtime.ensure_container(ContainerSpec(name=kernel.container_name, image="tiny", labels={}, **size))
+        runtime.start_container(kernel.container_name)
 
     def stop(self) -> None:
         begin_termination(self.session.pk, reason=Reason.USER_REQUESTED, actor=SYSTEM)

@@ -5,14 +5,9 @@ import pytest
 from accounts.budgets.selectors import tomorrow
 from accounts.core.roles import Role
 from tests.factories import api_client, make_user
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 @pytest.mark.usefixtures("standing_clock")

@@ -8,15 +8,10 @@ from accounts.models import KeyPair
 from tests.conftest import People
 from tests.factories import api_client, make_project
 from tests.factories_limits import limit
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = pytest.mark.django_db
 LIMITS = "/api/v1/limits/"
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 def test_the_tightest_limit_of_all_levels_is_told_with_what_is_left(place: Place) -> None:

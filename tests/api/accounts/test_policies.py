@@ -6,15 +6,10 @@ from accounts.core.roles import Role
 from accounts.models import KeyPair
 from tests.factories import api_client, make_user
 from tests.factories_limits import limit
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = pytest.mark.django_db
 POLICIES = "/api/v1/policies/"
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 def test_a_policy_is_made_foreseen_changed_assigned_and_deleted(place: Place) -> None:

@@ -9,14 +9,9 @@ from rest_framework.test import APIClient
 from accounts.core.roles import Role
 from common import clock
 from tests.factories import api_client, make_user
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 @pytest.fixture

@@ -6,15 +6,10 @@ from rest_framework.test import APIClient
 from accounts.core.roles import Role
 from agents.models import ResourceGroup
 from tests.factories import api_client, make_user
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = pytest.mark.django_db
 GROUPS = "/api/v1/resource-groups/"
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 @pytest.fixture

@@ -20,16 +20,11 @@ from sessions_app.api import views
 from sessions_app.models import ComputeSession
 from tests.factories import api_client, make_token, make_user
 from tests.factories_folders import make_storage_host
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 from vfolders.models import VFolder
 
 SESSIONS = "/api/v1/sessions/"
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def place(db: None) -> Place:
-    return make_place()
 
 
 @pytest.fixture

@@ -7,15 +7,10 @@ from rest_framework.test import APIClient
 
 from sessions_app.models import SessionArray
 from tests.factories import api_client, make_user
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = pytest.mark.django_db
 SESSIONS, ARRAYS = "/api/v1/sessions/", "/api/v1/arrays/"
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 @pytest.fixture

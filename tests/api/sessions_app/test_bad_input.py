@@ -26,11 +26,6 @@ LARGEST_REFUSAL = 4_000
 
 
 @pytest.fixture
-def place() -> Place:
-    return make_place()
-
-
-@pytest.fixture
 def api(place: Place) -> APIClient:
     return api_client(place.owner)
 

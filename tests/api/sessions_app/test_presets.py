@@ -6,15 +6,10 @@ from accounts.core.roles import Role
 from accounts.models import User
 from sessions_app.session_templates.presets import create_preset
 from tests.factories import actor_for, api_client, make_user
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = pytest.mark.django_db
 SIZE = {"cpu": 1, "mem": "1g", "shm": "256m"}
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 def test_preset_is_created_listed_changed_and_deleted(place: Place) -> None:

@@ -27,11 +27,6 @@ ALL = {"cpu": 8, "mem": "1g"}  # of the agent
 
 
 @pytest.fixture
-def place() -> Place:
-    return make_place()
-
-
-@pytest.fixture
 def api(place: Place) -> APIClient:
     return api_client(place.owner)
 

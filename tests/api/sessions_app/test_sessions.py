@@ -11,7 +11,7 @@ from common import clock
 from sessions_app.models import ComputeSession
 from tests.factories import api_client, make_user
 from tests.factories_limits import limit
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = pytest.mark.django_db
 
@@ -22,11 +22,6 @@ OUT_KEYS = {
     "resource_group", "image", "resources", "mounts", "command", "timeout_s", "priority", "start_at", "pending_timeout_s", "dependencies", "max_retries", "retry_count", "requeues", "callback_url", "designated_agent", "may_run_elsewhere", "device_model", "placement_group", "placement_rule", "array", "array_index", "queue_position", "agents", "apps", "memory_kill", "ending", "devices",
     "created_at", "status_changed_at", "setup", "started_at", "ended_at", "deadline_at", "stops_at",
 }  # fmt: skip
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 @pytest.fixture

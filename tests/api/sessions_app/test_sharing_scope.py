@@ -7,16 +7,11 @@ from rest_framework.test import APIClient
 
 from accounts.core.roles import Role
 from tests.factories import make_token, make_user
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("empty_redis")]
 
 PATHS = ["/api/v1/session-templates/", "/api/v1/presets/"]
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 @pytest.fixture

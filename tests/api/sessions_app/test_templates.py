@@ -9,14 +9,9 @@ from accounts.core.roles import Role
 from accounts.models import User
 from tests.db.sessions_app.session_templates.test_templates import keep
 from tests.factories import api_client, make_user
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 def test_template_is_created_changed_started_and_deleted(

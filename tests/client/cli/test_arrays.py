@@ -6,23 +6,10 @@ import pytest
 
 from berth import Client
 from sessions_app.models import SessionArray
-from tests import factories
 from tests.client.conftest import Command
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(150)]
-
-
-@pytest.fixture
-def place(transactional_db: None) -> Place:
-    return make_place()
-
-
-@pytest.fixture
-def berth(place: Place, portal_url: str, command: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
-    monkeypatch.setenv("BERTH_URL", portal_url)
-    monkeypatch.setenv("BERTH_TOKEN", factories.make_token(place.owner))
-    return command
 
 
 def test_one_is_asked_for_looked_at_and_stopped(berth: Command, place: Place) -> None:

@@ -5,10 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from sessions_app.models import ComputeSession
-from tests import factories
 from tests.bad_input import UNMET, UNREADABLE, Bad, some_of_each_field
 from tests.client.conftest import Command
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(400)]
 
@@ -64,18 +63,6 @@ def sayable(rows: tuple[Bad, ...], place: Place) -> Iterator[tuple[Bad, list[str
         arguments = as_arguments(bad, place)
         if arguments is not None:
             yield bad, arguments
-
-
-@pytest.fixture
-def place(transactional_db: None) -> Place:
-    return make_place()
-
-
-@pytest.fixture
-def berth(place: Place, portal_url: str, command: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
-    monkeypatch.setenv("BERTH_URL", portal_url)
-    monkeypatch.setenv("BERTH_TOKEN", factories.make_token(place.owner))
-    return command
 
 
 @pytest.mark.parametrize("rows", [UNREADABLE, UNMET], ids=["unreadable", "unmet"])

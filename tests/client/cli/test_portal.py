@@ -18,23 +18,10 @@ from sessions_app.reconciler.loop import reconcile_sessions
 from tests import factories
 from tests.client.conftest import Command, Done
 from tests.factories_limits import limit
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(150)]
-
-
-@pytest.fixture
-def place(transactional_db: None) -> Place:
-    return make_place()
-
-
-@pytest.fixture
-def berth(place: Place, portal_url: str, command: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
-    """The command, signed in as the owner of the place."""
-    monkeypatch.setenv("BERTH_URL", portal_url)
-    monkeypatch.setenv("BERTH_TOKEN", factories.make_token(place.owner))
-    return command
 
 
 def rows(done: Done) -> list[list[str]]:

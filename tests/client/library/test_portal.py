@@ -9,14 +9,9 @@ import pytest
 from berth import Client, InvalidInput, NotFound, NotSignedIn, Refused, Session, SessionEnded, WaitedTooLong
 from berth.process import STDERR, STDOUT
 from tests import factories
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(150)]
-
-
-@pytest.fixture
-def place(transactional_db: None) -> Place:
-    return make_place()
 
 
 @pytest.fixture

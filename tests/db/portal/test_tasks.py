@@ -44,11 +44,6 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 HOUR = timedelta(hours=1)
 
 
-@pytest.fixture
-def place() -> Place:
-    return make_place()
-
-
 @contextmanager
 def somebody_at(subject: str) -> Iterator[None]:
     """Another worker holds the lock of `subject`."""

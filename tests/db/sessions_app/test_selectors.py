@@ -12,15 +12,10 @@ from common.errors import NotFound, PermissionDenied
 from sessions_app.models import ComputeSession
 from sessions_app.selectors import Action, access_session
 from tests import factories
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = pytest.mark.django_db
 MOST_OF_A_SESSION = 2
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 def fetched(user: User, session: ComputeSession, action: Action) -> tuple[ComputeSession, int]:

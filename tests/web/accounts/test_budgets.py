@@ -17,16 +17,11 @@ from accounts.models import Budget, DaySlots, Price, User
 from common.actors import SYSTEM
 from tests.factories import api_client, make_user
 from tests.factories_limits import limit
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("standing_clock")]
 Browser = Callable[[User], Client]
 TYPED = {"unit": "device_hours", "amount": "100", "period": "month", "warn_percent": "80", "is_hard": "yes"}
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 @pytest.fixture

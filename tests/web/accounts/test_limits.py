@@ -12,16 +12,11 @@ from accounts.models import KeyPair, ResourcePolicy, User
 from common.models import AuditEntry
 from tests.factories import actor_for, make_user
 from tests.factories_limits import limit
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = pytest.mark.django_db
 Browser = Callable[[User], Client]
 POLICIES = "/admin/accounts/resourcepolicy/"
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 @pytest.fixture

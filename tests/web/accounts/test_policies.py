@@ -12,15 +12,10 @@ from accounts.web.policies.policies import limit_words
 from common.actors import SYSTEM
 from tests.factories import make_user
 from tests.factories_limits import limit
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = pytest.mark.django_db
 Browser = Callable[[User], Client]
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from common.errors import NotFound
 from common.models import AuditEntry
 from scheduler.run_state import run_state
 from tests.factories import make_user
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = pytest.mark.django_db
 Browser = Callable[[User], Client]
@@ -31,11 +31,6 @@ KEPT = {
     "name": "By day", "session_types": ["batch"], "together": {"cuda": 8000}, "each": {"mem": 2**36, "cuda": 2000},
     "days": [1, 2, 3, 4, 5], "begins": "08:00", "ends": "18:00", "time_zone": "Europe/Berlin",
 }  # fmt: skip
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 @pytest.fixture

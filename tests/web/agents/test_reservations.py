@@ -24,11 +24,6 @@ SEOUL = ZoneInfo("Asia/Seoul")
 
 
 @pytest.fixture
-def place() -> Place:
-    return make_place()
-
-
-@pytest.fixture
 def superadmin(place: Place, browser_of: Browser) -> Client:
     return browser_of(make_user(domain=place.project.domain, role=Role.SUPERADMIN))
 

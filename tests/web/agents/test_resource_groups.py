@@ -31,11 +31,6 @@ TYPED = {
 
 
 @pytest.fixture
-def place() -> Place:
-    return make_place()
-
-
-@pytest.fixture
 def superadmin(place: Place, browser_of: Browser) -> Client:
     return browser_of(make_user(domain=place.project.domain, role=Role.SUPERADMIN))
 

@@ -24,11 +24,6 @@ LISTS = (
 
 
 @pytest.fixture
-def place() -> Place:
-    return make_place()
-
-
-@pytest.fixture
 def superadmin(browser_of: BrowserOf) -> Client:
     return browser_of(make_user(role=Role.SUPERADMIN))
 

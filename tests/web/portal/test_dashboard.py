@@ -26,11 +26,6 @@ DASHBOARD = "/dashboard/"
 
 
 @pytest.fixture
-def place() -> Place:
-    return make_place()
-
-
-@pytest.fixture
 def browser(place: Place, browser_of: BrowserOf) -> Client:
     return browser_of(place.owner)
 

@@ -12,15 +12,10 @@ from agents.core.states import AgentState
 from agents.models import Agent
 from portal.web import drain_confirmation
 from tests.factories import make_user
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = pytest.mark.django_db
 BrowserOf = Callable[[User], Client]
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 @pytest.fixture

@@ -8,14 +8,9 @@ from django.test import Client
 from agents.resource_groups.service import update_resource_group
 from common import clock
 from common.actors import SYSTEM
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("empty_redis")]
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 def page(place: Place) -> str:

@@ -13,15 +13,10 @@ from agents.models import ResourceGroup
 from common import clock
 from sessions_app.models import ComputeSession, Preemption, PreemptionOutcome
 from tests.factories import api_client, make_user
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = pytest.mark.django_db
 Browser = Callable[[User], Client]
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 def leave(place: Place, name: str, outcome: str = "") -> Preemption:

@@ -12,15 +12,10 @@ from common import clock
 from sessions_app.models import SessionArray
 from sessions_app.termination.delayed_stop import run_due_stops
 from tests.factories import make_user
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = pytest.mark.django_db
 SESSIONS, LAUNCHER = "/sessions/", "/sessions/new/"
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 @pytest.fixture

@@ -29,11 +29,6 @@ SUMMARY = "/sessions/new/summary/"
 
 
 @pytest.fixture
-def place() -> Place:
-    return make_place()
-
-
-@pytest.fixture
 def browser(place: Place, browser_of: BrowserOf) -> Client:
     return browser_of(place.owner)
 

@@ -18,17 +18,12 @@ from sessions_app.callbacks.signing_secret import make_callback_secret
 from sessions_app.models import ComputeSession
 from tests.factories import actor_for, make_user
 from tests.factories_folders import make_folder, make_storage_host
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 from tests.web.accounts.test_impersonation import look_as
 from tests.web.sessions_app.test_launcher import LAUNCHER, control
 
 pytestmark = pytest.mark.django_db
 BrowserOf = Callable[[User], Client]
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 @pytest.fixture

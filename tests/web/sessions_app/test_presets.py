@@ -12,17 +12,12 @@ from common.actors import SYSTEM
 from sessions_app.models import ResourcePreset
 from sessions_app.session_templates.presets import create_preset
 from tests.factories import make_project, make_user
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = pytest.mark.django_db
 GIB = 2**30
 Browser = Callable[[User], Client]
 LIST = "/sessions/presets/"
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 @pytest.fixture

@@ -18,16 +18,11 @@ from sessions_app.models import ComputeSession, Kernel
 from sessions_app.presentation import session as presentation_session
 from sessions_app.reconciler import loop
 from tests.factories import make_user
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("empty_redis")]
 BrowserOf = Callable[[User], Client]
 TABS = ("overview", "terminal", "log", "charts", "folders", "history")
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 @pytest.fixture

@@ -12,14 +12,9 @@ from rest_framework.test import APIClient
 from agents.models import ResourceGroup
 from common import clock
 from sessions_app.models import ComputeSession, Interaction, Preemption, SessionIdle
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 @pytest.fixture

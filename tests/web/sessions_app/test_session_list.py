@@ -17,7 +17,7 @@ from scheduler.tick import run_tick
 from sessions_app.metrics.collector import SAMPLE_S
 from sessions_app.models import ComputeSession, KernelMetric
 from tests.factories import make_project, make_user
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = [
     pytest.mark.django_db,
@@ -25,11 +25,6 @@ pytestmark = [
 ]
 BrowserOf = Callable[[User], Client]
 GAP = "\N{NO-BREAK SPACE}"  # between a number and its unit
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 @pytest.fixture

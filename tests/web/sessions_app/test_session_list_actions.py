@@ -11,18 +11,13 @@ from django.test import Client
 from accounts.models import User
 from sessions_app.models import ComputeSession
 from tests.factories import make_user
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = [
     pytest.mark.django_db,
     pytest.mark.filterwarnings("ignore:StreamingHttpResponse must consume asynchronous iterators"),
 ]
 BrowserOf = Callable[[User], Client]
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 @pytest.fixture

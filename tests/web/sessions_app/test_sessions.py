@@ -20,16 +20,11 @@ from sessions_app.models import ComputeSession, Kernel
 from sessions_app.termination.delayed_stop import UNDO_S, run_due_stops
 from sessions_app.termination.service import terminate_session
 from tests.factories import actor_for, make_user
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = pytest.mark.django_db
 BrowserOf = Callable[[User], Client]
 FRAGMENT = {"HX-Request": "true"}
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 @pytest.fixture

@@ -11,16 +11,11 @@ from accounts.tenancy.service import add_member
 from common.actors import SYSTEM
 from tests.factories import api_client, make_project, make_user
 from tests.factories_limits import limit
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = pytest.mark.django_db
 Browser = Callable[[User], Client]
 LIMITS = "/api/v1/limits/"
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 def page_of(place: Place) -> str:

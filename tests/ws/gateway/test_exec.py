@@ -11,10 +11,8 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from accounts.models import KeyPair
-from agents.models import Agent
-from agents.runtime.port import ContainerGone, ContainerSpec
+from agents.runtime.port import ContainerGone
 from agents.runtime.port_async import PROCESS_OWNER_VARIABLE, Channel, Process, ProcessSpec
-from agents.runtime.registry import runtime_for
 from agents.runtime.simulated.async_runtime import EchoProcess, SimulatedAsyncRuntime
 from sessions_app.gateway.activity.recorder import ActivityRecorder
 from sessions_app.gateway.auth.authorizer import authorizer
@@ -50,14 +48,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[EchoProcess]:
 def running(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Stage:
     quick = OpenConnections(authorizer().still_present, recheck_s=0.1)
     monkeypatch.setattr(process_socket, "open_connections", lambda: quick)
-    stage.run()
-    kernel = stage.session.kernels.get()
-    address = f"simulated://{kernel.pk.hex}?image=tiny"
-    Agent.objects.filter(pk=kernel.agent_id).update(address=address)
-    runtime = runtime_for(address)
-    size = {"cpu_milli": 500, "mem_bytes": 2**26}
-    runtime.ensure_container(ContainerSpec(name=kernel.container_name, image="tiny", labels={}, **size))
-    runtime.start_container(kernel.container_name)
+    stage.run_container()
     return stage
 
 

@@ -12,9 +12,8 @@ from asgiref.sync import sync_to_async
 from accounts.core.roles import Role
 from accounts.models import BrowserLogin
 from agents.models import Agent
-from agents.runtime.port import ContainerSpec
 from agents.runtime.port_async import Channel, Process, ProcessSpec
-from agents.runtime.registry import close_async_runtimes, runtime_for
+from agents.runtime.registry import close_async_runtimes
 from agents.runtime.simulated.async_runtime import EchoProcess, SimulatedAsyncRuntime
 from sessions_app.gateway.activity.recorder import ActivityRecorder
 from sessions_app.gateway.auth.authorizer import authorizer
@@ -33,14 +32,7 @@ def running(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Stage:
     """The session's container on a simulated engine; access is looked at again ten times a second."""
     quick = OpenConnections(authorizer().still_present, recheck_s=0.1)
     monkeypatch.setattr(process_socket, "open_connections", lambda: quick)
-    stage.run()
-    kernel = stage.session.kernels.get()
-    address = f"simulated://{kernel.pk.hex}?image=tiny"
-    Agent.objects.filter(pk=kernel.agent_id).update(address=address)
-    runtime = runtime_for(address)
-    size = {"cpu_milli": 500, "mem_bytes": 2**26}
-    runtime.ensure_container(ContainerSpec(name=kernel.container_name, image="tiny", labels={}, **size))
-    runtime.start_container(kernel.container_name)
+    stage.run_container()
     return stage
 
 

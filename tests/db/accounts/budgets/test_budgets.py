@@ -27,11 +27,6 @@ from tests.factories_sessions import Place, make_place
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def place() -> Place:
-    return make_place()
-
-
 def budget(place: Place, **changes: Any) -> Budget:
     wanted: dict[str, Any] = {
         "level": Level.USER, "owner_id": place.owner.pk, "unit": Unit.MONEY, "amount": Decimal(10),

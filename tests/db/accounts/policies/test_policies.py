@@ -17,14 +17,9 @@ from common.actors import SYSTEM, Actor
 from common.errors import Conflict, InvalidInput, NotFound, PermissionDenied
 from tests.factories import actor_for, make_domain, make_user
 from tests.factories_limits import limit
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 @pytest.fixture

@@ -31,11 +31,6 @@ HOUR = timedelta(hours=1)
 BATCH = {"type": "batch", "command": "true"}
 
 
-@pytest.fixture
-def place() -> Place:
-    return make_place()
-
-
 def reserve(
     place: Place, *, begins: timedelta | None = None, lasts: timedelta = HOUR, **more: Any
 ) -> Reservation:

@@ -25,11 +25,6 @@ from tests.waiting import wait_until
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture
-def place(transactional_db: None) -> Place:
-    return make_place()
-
-
 def waiting() -> int:
     """How many connections of this database wait for a lock."""
     with connection.cursor() as cursor:

@@ -25,14 +25,9 @@ from scheduler.tick import run_tick
 from sessions_app.admission import load
 from tests.elsewhere import elsewhere
 from tests.factories import actor_for, make_project, make_user
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 @pytest.fixture

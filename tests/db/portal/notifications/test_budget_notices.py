@@ -23,15 +23,10 @@ from portal.notifications.catalogue import Code, Kind
 from portal.notifications.selectors import notification_text
 from portal.tasks import notify_of_budgets
 from tests.factories import api_client, make_user
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 from tests.web.accounts.test_second_factor import browser_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("standing_clock")]
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 def budget(place: Place, **changes: Any) -> Budget:

@@ -31,11 +31,6 @@ pytestmark = pytest.mark.django_db
 ALL = {"cpu": 8, "mem": "1g"}
 
 
-@pytest.fixture
-def place() -> Place:
-    return make_place()
-
-
 def expected_start(session: ComputeSession) -> StartRange | None:
     prospect = forecast_waiting_session(actor_for(session.owner), session)
     return prospect and prospect.start_range

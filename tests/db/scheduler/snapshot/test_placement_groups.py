@@ -200,11 +200,6 @@ def test_a_group_without_a_rule_and_a_rule_without_a_group_are_refused(
     assert list(refused.value.fields) == list(asked)
 
 
-@pytest.fixture
-def place(db: None) -> Place:
-    return make_place()
-
-
 def test_database_refuses_invalid_placement_groups(place: Place) -> None:
     session = place.enqueue(placement_group=GROUP, placement_rule="pack")
     wrong = [{"placement_rule": "near"}, {"placement_rule": ""}, {"placement_group": ""}, {"gang": "odd"}]

@@ -37,11 +37,6 @@ from tests.factories_sessions import Place, make_place
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def place() -> Place:
-    return make_place()
-
-
 def request_of(place: Place, **changes: object) -> SessionRequest:
     return parse_request(place.request(**changes))
 

@@ -20,18 +20,13 @@ from sessions_app.core.states import Status
 from tests.factories import actor_for
 from tests.factories_folders import make_storage_host
 from tests.factories_limits import limit
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 from vfolders import services as folder_services
 from vfolders.models import StorageHost, VFolder
 from vfolders.services import create_folder
 
 pytestmark = pytest.mark.django_db
 LEVELS = ("domain", "project", "user", "keypair")
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 @pytest.fixture

@@ -16,15 +16,10 @@ from sessions_app.events import SessionEnqueued, SessionsEnqueued
 from sessions_app.models import ComputeSession, Kernel, SessionTransition
 from tests.factories import actor_for
 from tests.factories_limits import limit, use_of
-from tests.factories_sessions import GIB, Place, make_place
+from tests.factories_sessions import GIB, Place
 
 pytestmark = pytest.mark.django_db
 OWN = {"id", "name", "command", "environment", "host_label", "app_token", "created_at"}
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 def alike(place: Place, count: int, **changes: object) -> list[SessionRequest]:

@@ -17,7 +17,7 @@ from sessions_app.models import ComputeSession
 from sessions_app.termination.service import terminate_session
 from tests.factories import actor_for, make_user
 from tests.factories_limits import limit, use_of
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = [pytest.mark.walk, pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
 WORKERS, REQUESTS, MOST = 8, 1000, 10
@@ -26,11 +26,6 @@ COUNTED = {
     "max_pending_sessions": MOST,
     "max_pending_slots": {"cpu": MOST * 1000},
 }
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 def programs(place: Place, level: str) -> list[Actor]:

@@ -30,7 +30,7 @@ from sessions_app.termination.service import begin_termination
 from sessions_app.web.personal import EXAMPLE
 from tests.doubles.callback_server import CallbackServer
 from tests.factories import actor_for
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = pytest.mark.django_db
 LOOPBACK = (ip_network("127.0.0.0/8"),)
@@ -49,11 +49,6 @@ def server(running: CallbackServer, settings: Any) -> CallbackServer:
     running.fault = ""
     settings.BERTH_CALLBACK_NETWORKS = LOOPBACK
     return running
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ from sessions_app.presentation import session as presentation_session
 from tests import factories
 from tests.factories import actor_for, api_client
 from tests.factories_folders import make_folder, make_storage_host
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("empty_redis")]
 
@@ -60,11 +60,6 @@ class SpeakingRuntime(SimulatedRuntime):
 
     def run_process(self, name: str, argv: Any, **options: Any) -> ProcessResult:
         return ProcessResult(exit_code=0, output=self.says)
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from sessions_app.core.app_address import AppPort
 from sessions_app.core.states import Status
 from sessions_app.gateway.proxy import app_ports
 from sessions_app.models import AppDoor, ComputeSession
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = pytest.mark.django_db
 
@@ -23,11 +23,6 @@ def listening() -> Iterator[None]:
     app_ports.set_listening_ports(PORTS)
     yield
     app_ports.set_listening_ports(())
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 def end(session: ComputeSession, *, ago_s: int) -> None:

@@ -41,11 +41,6 @@ MINUTE = timedelta(minutes=1)
 
 
 @pytest.fixture
-def place() -> Place:
-    return make_place()
-
-
-@pytest.fixture
 def began() -> datetime:
     """Now, as the judge has looked and a gateway has reported for a while."""
     now = clock.now()

@@ -15,14 +15,13 @@ from tests.db.sessions_app.idle.test_enforcement import (
     began,
     end_of,
     group_has,
-    place,
     use,
     warnings_of,
     watch,
 )
 from tests.factories_sessions import Place
 
-__all__ = ("began", "place")
+__all__ = ("began",)
 pytestmark = pytest.mark.django_db(transaction=True)
 
 

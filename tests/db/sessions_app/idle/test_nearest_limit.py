@@ -11,13 +11,12 @@ from tests.db.sessions_app.idle.test_enforcement import (
     at,
     began,
     group_has,
-    place,
     warnings_of,
     watch,
 )
 from tests.factories_sessions import Place
 
-__all__ = ("began", "place")
+__all__ = ("began",)
 pytestmark = pytest.mark.django_db(transaction=True)
 
 

@@ -29,7 +29,6 @@ from tests.db.sessions_app.idle.test_enforcement import (
     began,
     end_of,
     group_has,
-    place,
     use,
     warnings_of,
     watch,
@@ -38,7 +37,7 @@ from tests.factories import actor_for
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place
 
-__all__ = ("began", "place")
+__all__ = ("began",)
 pytestmark = pytest.mark.django_db(transaction=True)
 
 LITTLE = {"min_cpu_percent": 30, "use_window_s": 1200, "use_grace_s": 1200}

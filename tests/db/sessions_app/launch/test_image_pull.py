@@ -17,15 +17,10 @@ from sessions_app.lifecycle.transitions import IllegalTransition
 from sessions_app.models import ComputeSession
 from sessions_app.termination.service import terminate_session
 from tests import factories
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("empty_redis")]
 FIRST, SECOND = PullProgress(1, 10, 0, 2), PullProgress(5, 10, 1, 2)
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 def preparing(place: Place) -> ComputeSession:

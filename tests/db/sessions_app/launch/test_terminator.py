@@ -51,11 +51,6 @@ class DeafLogRuntime(SimulatedRuntime):
         raise RuntimeRefused("error opening log file: invalid argument")
 
 
-@pytest.fixture
-def place() -> Place:
-    return make_place()
-
-
 def stop(place: Place, session: ComputeSession) -> None:
     terminate_session(actor=factories.actor_for(place.owner), session_id=session.pk)
     end_session(session.pk)

@@ -26,14 +26,9 @@ from sessions_app.models import ComputeSession, KernelAllocation, SessionTransit
 from sessions_app.termination.service import terminate_session
 from tests import factories
 from tests.doubles.runtimes import FullRuntime, LostRuntime
-from tests.factories_sessions import GIB, Place, make_place
+from tests.factories_sessions import GIB, Place
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 def statuses(session: ComputeSession) -> list[str]:

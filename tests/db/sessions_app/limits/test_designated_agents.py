@@ -22,11 +22,6 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def place() -> Place:
-    return make_place()
-
-
-@pytest.fixture
 def others(place: Place) -> list[str]:
     """Two more machines of the group, in the order in which they are taken."""
     cluster = Cluster(place.group, place.project, place.owner, place.image)

@@ -33,11 +33,6 @@ HOUR = timedelta(hours=1)
 EVERY_DAY = [1, 2, 3, 4, 5, 6, 7]
 
 
-@pytest.fixture
-def place() -> Place:
-    return make_place()
-
-
 def between(begins: datetime, ends: datetime) -> dict[str, Any]:
     """Of every day."""
     return {"days": EVERY_DAY, "begins": f"{begins:%H:%M}", "ends": f"{ends:%H:%M}", "time_zone": "UTC"}

@@ -30,11 +30,6 @@ LEVELS = ("domain", "project", "user", "keypair")
 
 
 @pytest.fixture
-def place() -> Place:
-    return make_place()
-
-
-@pytest.fixture
 def program(place: Place) -> Actor:
     """The owner, by a token."""
     keypair, _token = create_keypair(actor=actor_for(place.owner), name="robot")

@@ -22,11 +22,6 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 GIB = 2**30
 
 
-@pytest.fixture
-def place() -> Place:
-    return make_place()
-
-
 def kernel_of(session: ComputeSession) -> Kernel:
     kernel: Kernel = session.kernels.get()
     return kernel

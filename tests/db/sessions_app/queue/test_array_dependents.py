@@ -26,17 +26,12 @@ from sessions_app.queue.dependents import settle_after_array, settle_all_depende
 from sessions_app.termination.retries import finish_or_retry
 from sessions_app.termination.service import begin_termination
 from tests.factories import actor_for, make_project, make_user
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.django_db
 
 GOOD, BAD = Reason.COMMAND_FINISHED, Reason.COMMAND_FAILED
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 def array_of(place: Place, spec: str = "1-2", **changes: object) -> SessionArray:

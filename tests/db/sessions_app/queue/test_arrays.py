@@ -39,14 +39,9 @@ from sessions_app.termination.retries import finish_or_retry
 from sessions_app.termination.service import begin_termination, terminate_session
 from tests.factories import actor_for, make_user
 from tests.factories_limits import limit, use_of
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 def ask(place: Place, spec: str, **changes: object) -> SessionArray:

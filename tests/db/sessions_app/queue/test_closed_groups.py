@@ -26,15 +26,10 @@ from sessions_app.queue.closed_groups import update_group_holds
 from sessions_app.queue.holds import release_due_starts
 from sessions_app.reconciler.loop import enforce_deadlines
 from sessions_app.termination.service import begin_termination
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = pytest.mark.django_db
 ALL = {"cpu": 8, "mem": "1g"}
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 def granted(place: Place, grantee: Any) -> GroupGrant:

@@ -34,11 +34,6 @@ from tests.factories_sessions import Place, make_place
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def place() -> Place:
-    return make_place()
-
-
 def after(*sessions: ComputeSession | str, when: str = "success") -> list[dict[str, str]]:
     return [{"session": str(getattr(one, "pk", one)), "when": when} for one in sessions]
 

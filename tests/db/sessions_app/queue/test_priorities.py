@@ -21,14 +21,9 @@ from sessions_app.models import ComputeSession
 from tests.elsewhere import elsewhere
 from tests.factories import actor_for, make_user
 from tests.factories_limits import limit
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 def ask(place: Place, priority: int, *, actor: Actor | None = None) -> ComputeSession:

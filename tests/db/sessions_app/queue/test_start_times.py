@@ -21,15 +21,10 @@ from sessions_app.queue.holds import release_due_starts
 from sessions_app.queue.listing import visible_queues
 from sessions_app.reconciler import loop
 from tests.factories import actor_for
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = pytest.mark.django_db
 HOUR = timedelta(hours=1)
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 def in_an_hour() -> datetime:

@@ -25,7 +25,7 @@ from sessions_app.models import ComputeSession, KernelMetric, Preemption, Sessio
 from sessions_app.queue.holds import release_due_starts
 from sessions_app.reconciler import clock_change, loop
 from tests.factories_limits import limit
-from tests.factories_sessions import Place, make_place, measure_nothing_used
+from tests.factories_sessions import Place, measure_nothing_used
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("empty_redis")]
 
@@ -35,11 +35,6 @@ MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 SOON = timedelta(seconds=20)  # as exactly as rounds of ten seconds can be
 
 Jump = Callable[[timedelta], None]
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 @pytest.fixture(params=[HOUR, -HOUR], ids=["ahead", "back"])

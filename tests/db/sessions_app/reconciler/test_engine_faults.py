@@ -20,11 +20,6 @@ from tests.factories_sessions import Place, make_place
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("empty_redis")]
 
 
-@pytest.fixture
-def place() -> Place:
-    return make_place()
-
-
 def test_another_engine_at_the_address_of_a_machine_ends_none_of_its_sessions(place: Place) -> None:
     session = place.run()
     adopt_runtime(place.agent.address, SimulatedRuntime(name="another", images=[place.image.reference]))

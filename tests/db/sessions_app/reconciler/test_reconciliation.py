@@ -25,11 +25,6 @@ from tests.factories_sessions import Place, make_place
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture
-def place() -> Place:
-    return make_place()
-
-
 class DyingRuntime(SimulatedRuntime):
     """The worker dies at the n-th call that changes something: the call may have been done or not."""
 

@@ -29,17 +29,12 @@ from sessions_app.web.forms import LauncherForm
 from tests.factories import actor_for, make_project, make_user
 from tests.factories_folders import make_storage_host
 from tests.factories_limits import limit
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Browser = Callable[[User], Client]
 SIZE = {"cpu": 1, "mem": "1g", "shm": "256m"}
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 def keep(name: str = "usual", sharing: str = "everybody", **changes: Any) -> ResourcePreset:

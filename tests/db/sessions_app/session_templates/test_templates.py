@@ -26,14 +26,9 @@ from sessions_app.session_templates.templates import (
 from sessions_app.web.templates import TemplateForm
 from tests.factories import actor_for, make_domain, make_project, make_user
 from tests.factories_limits import limit
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 def keep(place: Place, by: User | None = None, sharing: str = "own", **changes: object) -> SessionTemplate:

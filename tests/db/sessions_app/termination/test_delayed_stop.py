@@ -19,14 +19,9 @@ from sessions_app.reconciler import loop
 from sessions_app.termination.delayed_stop import UNDO_S, cancel_stop, run_due_stops, schedule_stop
 from sessions_app.termination.service import begin_termination
 from tests.factories import actor_for, make_user
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 def ask_to_stop(place: Place, session: ComputeSession) -> ComputeSession:

@@ -12,16 +12,11 @@ from sessions_app.presentation import session as presentation_session
 from sessions_app.reconciler import loop
 from sessions_app.termination.oom_kills import record_memory_kills
 from tests import factories
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place
 
 pytestmark = pytest.mark.django_db(transaction=True)
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 ASKED = {"cpu": 1, "mem": "512m"}
-
-
-@pytest.fixture
-def place() -> Place:
-    return make_place()
 
 
 def kernel_of(session: ComputeSession) -> Kernel:
