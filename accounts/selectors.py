@@ -19,9 +19,7 @@ from common.values.text import quoted
 
 
 def _lookup_id(number: int | None) -> int:
-    """Return an id for lookups; 0, which matches no row, for the system and for anonymous
-    actors.
-    """
+    """Return an id for lookups; 0, which matches no row, for the system and for anonymous actors."""
     return number or 0
 
 
@@ -78,9 +76,7 @@ def oversees_others(actor: Actor) -> bool:
 
 
 def administered_project_ids(actor: Actor) -> QuerySet[Membership, int]:
-    """Ids of projects of the own domain in which the actor is project admin, as a subquery; empty
-    for monitors.
-    """
+    """Ids of own-domain projects that the actor administers, as a subquery; none for monitors."""
     admins = Membership.objects.filter(user_id=_lookup_id(actor.user_id), role=ProjectRole.ADMIN)
     if actor.is_read_only:
         admins = admins.none()
@@ -185,9 +181,7 @@ def with_projects(actor: Actor, people: QuerySet[User]) -> QuerySet[User]:
 
 
 def actions_on_user(actor_scope: ActorScope, user: User) -> Actions:
-    """Return the allowed actions on a user. One query if only a common project could allow more,
-    else none.
-    """
+    """Return the allowed actions on a user. At most one query, for common projects."""
     is_distant = actor_scope.domain_id == user.domain_id and actor_scope.role is Role.USER
     ids = user.memberships.values_list("project_id", flat=True) if is_distant else ()
     return authorization.user_actions(
@@ -351,16 +345,12 @@ def cached_projects(user: User) -> list[Project]:
 
 
 def oversees_people(user: User) -> bool:
-    """Return true if `user` may open the pages about all users of a domain, to edit or to view. No
-    query.
-    """
+    """Return true if `user` may see all users of a domain, to edit or to view. No query."""
     return user.role in (*OVERSEERS_OF_DOMAIN, *OVERSEERS_OF_ALL)
 
 
 def oversees_projects(user: User) -> bool:
-    """Return true if `user` oversees users or administers a project. At most the query of
-    `cached_projects`.
-    """
+    """Return true if `user` oversees users or administers a project. At most one query."""
     return oversees_people(user) or any(
         project.own_role == ProjectRole.ADMIN  # type: ignore[attr-defined]
         for project in cached_projects(user)
@@ -406,9 +396,7 @@ def own_memberships(actor: Actor) -> QuerySet[Membership]:
 
 
 def live_update_listeners(users: Collection[User]) -> dict[int, Listener]:
-    """Return the live-update listener of each user, by user id. One query for any number of
-    users.
-    """
+    """Return the live-update listener of each user, by user id. One query for any number of users."""
     admin_projects: dict[int, set[int]] = {user.pk: set() for user in users}
     home = {user.pk: user.domain_id for user in users}
     rows = Membership.objects.filter(user__in=users, role=ProjectRole.ADMIN)

@@ -13,9 +13,7 @@ from common.messaging.dispatch import TaskName
 
 @shared_task(name=TaskName.PURGE_SIGN_INS, soft_time_limit=300, time_limit=360)
 def purge_sign_ins() -> None:
-    """Delete expired logins, attempt counts, one-time links, trusted devices, invitations and
-    imports.
-    """
+    """Delete expired logins, counts, links, trusted devices, invitations and imports."""
     BrowserLogin.objects.filter(expire_date__lt=clock.now()).delete()
     SignInLink.objects.filter(expires_at__lt=clock.now()).delete()
     throttle.purge_attempts()

@@ -86,12 +86,7 @@ class PersonAdmin(UserAdmin):
         actor, role = actor_of(request), Role(obj.role)
         if change:
             service.update_user(
-                actor=actor,
-                user_id=obj.pk,
-                email=obj.email,
-                name=obj.name,
-                domain=obj.domain,
-                role=role,
+                actor=actor, user_id=obj.pk, email=obj.email, name=obj.name, domain=obj.domain, role=role
             )
             if "is_active" in form.changed_data:
                 act = offboarding.reopen_user if obj.is_active else offboarding.close_user

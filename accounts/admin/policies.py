@@ -111,9 +111,7 @@ class PolicyAdmin(ExplainedDeletionAdmin):
 
 
 class LimitedAdmin(admin.ModelAdmin):
-    """Base for objects with a policy. The service assigns it, so that the audit log has both
-    names.
-    """
+    """Base for objects with a policy. The service assigns it, so that the audit log has both names."""
 
     def save_model(self, request: HttpRequest, obj: LimitedObject, form: Any, change: bool) -> None:
         precede_admissions()

@@ -204,9 +204,7 @@ class LimitListView(APIView):
         operation_id="list_limits",
         parameters=[
             OpenApiParameter(
-                "user",
-                OpenApiTypes.STR,
-                description="E-mail address of a user visible to you; default: you.",
+                "user", OpenApiTypes.STR, description="E-mail address of a user visible to you; default: you."
             ),
             OpenApiParameter(
                 "project",

@@ -60,9 +60,7 @@ def create_budget(  # noqa: PLR0913 -- all by name
 
 @transaction.atomic
 def update_budget(*, actor: Actor, budget_id: int, changes: Mapping[str, Any]) -> Budget:
-    """Set these columns of COLUMNS. Running sessions continue. Raises NotFound, PermissionDenied,
-    InvalidInput.
-    """
+    """Set these COLUMNS; sessions keep running. Raises NotFound, PermissionDenied, InvalidInput."""
     budget = _lock_budget(actor, budget_id)
     before = _values(budget)
     apply_budget_changes(budget, changes)

@@ -128,9 +128,7 @@ def refusing_lists(scopes: Iterable[Scope], asked: Mapping[AllowList, str]) -> t
 
 
 def check_entries(kind: AllowList, entries: Sequence[object]) -> list[str]:
-    """Return the entries in canonical form without duplicates. Raises ValueError with a
-    sentence.
-    """
+    """Return the entries in canonical form without duplicates. Raises ValueError with a sentence."""
     if len(entries) > MOST_ENTRIES:
         raise ValueError(
             _("At most {most} entries; these are {count}.").format(most=MOST_ENTRIES, count=len(entries))
@@ -156,9 +154,7 @@ def format_entries(entries: Sequence[str]) -> str:
 
 
 def matches_pattern(pattern: str, text: str) -> bool:
-    """Return true if `text` matches `pattern`, where `*` matches any characters. Linear in the
-    length of both.
-    """
+    """Return true if `text` matches `pattern`; `*` is any text. Linear in the length of both."""
     first, *others = pattern.split("*")
     if not others:
         return pattern == text

@@ -160,9 +160,7 @@ def user_actions(
 
 
 def policy_actions(actor_scope: ActorScope, domain_id: int | None) -> Actions:
-    """Return the allowed actions on a policy of a domain, or of the whole installation if
-    `domain_id` is None.
-    """
+    """Return the allowed actions on a policy of a domain; None means the whole installation."""
     return _allowed_actions(POLICY_ACTIONS, _domain_relations(actor_scope, domain_id or 0))
 
 
@@ -175,9 +173,7 @@ def _domain_relations(actor_scope: ActorScope, domain_id: int) -> set[Relation]:
 
 
 def _administered_ids(actor_scope: ActorScope) -> frozenset[int]:
-    """Return the administered project ids; empty for monitors, whose project admin role is
-    suspended.
-    """
+    """Return the administered project ids; empty for monitors, whose project admin role is suspended."""
     return frozenset() if actor_scope.role in MONITORS else actor_scope.administered_ids
 
 

@@ -117,9 +117,7 @@ def spent(unit: Unit, uses: Iterable[DayUse], prices: Sequence[Price]) -> Fracti
 
 
 def round_amount(amount: Fraction) -> Decimal:
-    """Round to the cent or hundredth of an hour, for display only; decisions use the exact
-    value.
-    """
+    """Round to the cent or hundredth of an hour, for display only; decisions use the exact value."""
     exact = Decimal(amount.numerator) / Decimal(amount.denominator)
     return exact.quantize(CENT, ROUND_HALF_UP)
 
@@ -136,9 +134,7 @@ def _price_on(prices: Sequence[Price], day: date) -> Decimal:
 
 @dataclass(frozen=True, slots=True)
 class BudgetState:
-    """A budget with its spending in the current period. A term has its own period, which may be
-    past or future.
-    """
+    """A budget with its spending in the current period, or of a past or future term."""
 
     id: int
     level: Level  # project or user

@@ -151,7 +151,7 @@ REFUSALS = {
 EXCESSES = {
     Limit.FOLDER_BYTES: gettext_noop(
         "{scope} uses {used} for folders, {over} more than its limit of {value}."
-    ),
+    )
 }
 
 
@@ -188,9 +188,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class LimitState:
-    """One limit of one scope: value, use, rest and requested amount. `is_joint`: see
-    Scope.is_joint.
-    """
+    """One limit of one scope: value, use, rest and requested amount. `is_joint`: see Scope.is_joint."""
 
     limit: str
     level: Level
@@ -237,9 +235,7 @@ def scope_title(level: Level, name: str) -> str:
 
 
 def scope_name(level: Level, name: str) -> str:
-    """Return the name of a scope for administrators: the e-mail address of a user, else its
-    title.
-    """
+    """Return the name of a scope for administrators: the e-mail address of a user, else its title."""
     return name if level is Level.USER else scope_title(level, name)
 
 

@@ -57,12 +57,7 @@ def check_mail_domains(names: Sequence[str]) -> list[str]:
 
 
 def invitation_state(
-    *,
-    now: datetime,
-    expires_at: datetime,
-    is_revoked: bool,
-    is_used_up: bool,
-    is_backed: bool,
+    *, now: datetime, expires_at: datetime, is_revoked: bool, is_used_up: bool, is_backed: bool
 ) -> InvitationState:
     """Return the state of an invitation. `is_backed`: the inviter may still add such a user, and
     the domain accepts users this way.

@@ -31,9 +31,7 @@ _OTHER_FORM = "BEGIN SSH2 PUBLIC KEY"
 
 
 class PrivateKeyError(ValueError):
-    """A private key was pasted; the message states what to do. The input is never shown, stored or
-    logged.
-    """
+    """A private key was pasted. The input is never shown, stored or logged."""
 
 
 @dataclass(frozen=True, slots=True)

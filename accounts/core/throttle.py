@@ -26,9 +26,7 @@ class Purpose(StrEnum):
 
 
 class AttemptLimit(StrEnum):
-    """Counted attempts: one account from one place, one address, and one account from
-    everywhere.
-    """
+    """Counted attempts: one account from one place, one address, and one account from everywhere."""
 
     PLACE = "place"
     ADDRESS = "address"

@@ -48,9 +48,7 @@ def split_token(token: str) -> tuple[str, str] | None:
 
 
 def warning_due(*, created_at: datetime, expires_at: datetime, now: datetime) -> timedelta | None:
-    """Return the latest entry of EXPIRY_WARNINGS that is due for a token; None if none is, or if it
-    has expired.
-    """
+    """Return the latest of EXPIRY_WARNINGS that is due; None if none is, or after expiry."""
     left, life = expires_at - now, expires_at - created_at
     due = [before for before in EXPIRY_WARNINGS if left <= before and life >= 2 * before]
     return min(due) if due and left > timedelta() else None

@@ -22,9 +22,7 @@ LEAST_GRACE_S = 600
 
 
 class UtilizationRule(StrEnum):
-    """Combination of several minimum utilisations of one group or policy: all or any of them must
-    be missed.
-    """
+    """Combination of minimum utilisations of a group or policy: all or any must be missed."""
 
     ALL = "all"
     ANY = "any"

@@ -134,9 +134,7 @@ def delete_keypair(*, actor: Actor, keypair_id: int) -> None:
 
 @transaction.atomic
 def revoke_keypair(*, actor: Actor, user_id: int, keypair_id: int) -> None:
-    """Delete a token of a user whose account the actor may edit. Raises NotFound,
-    PermissionDenied.
-    """
+    """Delete a token of a user whose account the actor may edit. Raises NotFound, PermissionDenied."""
     access_user(actor, user_id, Action.EDIT)
     keypair = access_user_keypair(actor, user_id, keypair_id)
     precede_admissions()
@@ -145,9 +143,7 @@ def revoke_keypair(*, actor: Actor, user_id: int, keypair_id: int) -> None:
 
 
 def _lock_keypair(actor: Actor, keypair_id: int) -> KeyPair:
-    """Lock and return the keypair for a change, before admissions that begin later. Raises
-    NotFound.
-    """
+    """Lock and return the keypair for a change, before admissions that begin later. Raises NotFound."""
     access_keypair(actor, keypair_id)
     precede_admissions()
     KeyPair.objects.select_for_update().filter(pk=keypair_id).first()
@@ -155,9 +151,7 @@ def _lock_keypair(actor: Actor, keypair_id: int) -> KeyPair:
 
 
 def acting_token(actor: Actor) -> KeyPair | None:
-    """Return the token by which the actor acts; None without a token. Raises NotAuthenticated if it
-    was deleted.
-    """
+    """Return the token by which the actor acts, or None. Raises NotAuthenticated if it was deleted."""
     if actor.keypair_id is None:
         return None
     actor_token = visible_keypairs(actor).filter(pk=actor.keypair_id).first()

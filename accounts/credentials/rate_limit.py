@@ -75,9 +75,7 @@ def count_request(keypair: KeyPair) -> Rate | None:
 
 
 def _rate_limit(keypair: KeyPair) -> int | None:
-    """Return the limit per minute; None means unlimited. Only installation-wide policies may exceed
-    the setting.
-    """
+    """Return the limit per minute or None. Only installation-wide policies may exceed the setting."""
     setting: int | None = settings.BERTH_TOKEN_REQUESTS or None
     if keypair.policy_rate is None:
         return setting

@@ -101,9 +101,7 @@ def remove_ssh_key(*, actor: Actor, ssh_key_id: int) -> None:
 
 @transaction.atomic
 def revoke_ssh_key(*, actor: Actor, user_id: int, ssh_key_id: int) -> None:
-    """Remove a key of a user whose account the actor may edit. Raises NotFound,
-    PermissionDenied.
-    """
+    """Remove a key of a user whose account the actor may edit. Raises NotFound, PermissionDenied."""
     found = user_ssh_keys(actor, user_id).filter(pk=ssh_key_id).first()
     if found is None:
         raise NotFound(_("There is no such SSH key of this person."))
@@ -118,9 +116,7 @@ def _remove(actor: Actor, key: SshKey) -> None:
 
 
 def _require_token(actor: Actor) -> KeyPair | None:
-    """Require that the token by which a key is added grants at least as much as the key. Raises
-    PermissionDenied.
-    """
+    """Require that the acting token grants at least as much as a key. Raises PermissionDenied."""
     return require_full_token(
         actor,
         missing=_("Your token may not add SSH keys: it does not have the scopes {scopes}."),

@@ -70,9 +70,7 @@ def parse_amount(name: str, amount: object) -> int:
 
 
 class ParsedField(forms.CharField):
-    """Text field with value `parse(text)`, which raises ValueError with a sentence; `show` gives
-    its input form.
-    """
+    """Text field with the value `parse(text)`, which may raise ValueError; `show` is the reverse."""
 
     def __init__(self, parse: Callable[[str], int], show: Callable[[int], str] = str, **options: Any) -> None:
         widget = forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"})

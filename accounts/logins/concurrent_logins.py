@@ -28,9 +28,7 @@ _NAME = re.compile(r"[0-9a-f]{64}")
 
 
 def login_limit(user: User) -> int | None:
-    """Return the smallest limit of the policies of the user and the domain; None means unlimited.
-    One query.
-    """
+    """Return the smaller limit of user and domain; None means unlimited. One query."""
     return tightest_value(user_scopes(user), Limit.BROWSERS)
 
 

@@ -53,14 +53,11 @@ def end_reason(viewing: Viewing, viewer: User) -> str:
 
 
 def access_impersonated(actor: Actor, user_id: int) -> User:
-    """Fetch the user to impersonate. Raises NotFound, PermissionDenied, Conflict (closed
-    account).
-    """
+    """Fetch the user to impersonate. Raises NotFound, PermissionDenied, Conflict (closed account)."""
     person = access_user(actor, user_id, Action.VIEW_AS)
     if not max_duration():
         raise PermissionDenied(
-            _("Impersonation is switched off here."),
-            hint=_("The setting BERTH_VIEW_AS_MINUTES says so."),
+            _("Impersonation is switched off here."), hint=_("The setting BERTH_VIEW_AS_MINUTES says so.")
         )
     if not (person.is_active and person.domain.is_active):
         raise Conflict(

@@ -59,9 +59,7 @@ def users_with_second_factor(user_ids: Collection[int]) -> set[int]:
 
 
 def has_second_factor(user: str) -> Exists:
-    """Query expression that is true for rows whose field `user` refers to a user with a second
-    factor.
-    """
+    """Query expression: the user of the row's field `user` has a second factor."""
     return Exists(_second_factors().filter(user_id=OuterRef(user)))
 
 
@@ -92,7 +90,5 @@ def required_action_error(action: RequiredAction, ip: str) -> BerthError:
 
 
 def must_have_second_factor(user: User) -> bool:
-    """Return true if the user's domain requires a second factor. `user` must carry its domain. No
-    query.
-    """
+    """Return true if the domain of `user`, which must be loaded, requires a second factor."""
     return needs_second_factor(user.domain.second_factor, user.role)

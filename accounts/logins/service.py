@@ -83,9 +83,7 @@ def authenticate_token(token: str) -> KeyPair | None:
 
 
 def record_use(keypair: KeyPair, ip: str) -> None:
-    """Record time and address of the last use. At most one write per USE_RECORD_INTERVAL, also under
-    concurrency.
-    """
+    """Record time and address of the last use, at most once per USE_RECORD_INTERVAL."""
     now = clock.now()
     if keypair.last_used_at is None or now - keypair.last_used_at > USE_RECORD_INTERVAL:
         is_due = Q(last_used_at=None) | Q(last_used_at__lt=now - USE_RECORD_INTERVAL)
@@ -147,9 +145,7 @@ def _is_open(user: User) -> bool:
 
 
 def _browser_user(login: Login, row: BrowserLogin | None) -> User | None:
-    """Return the user signed in in that browser if the login is theirs or of the user they
-    impersonate; else None.
-    """
+    """Return the user of that browser if the login is theirs or of whom they impersonate."""
     user = row.user if row is not None and row.expire_date > clock.now() else None
     if row is None or user is None or not _is_open(user):
         return None
@@ -170,9 +166,7 @@ def active_memberships(user_ids: Collection[int], project_ids: Collection[int]) 
 
 
 def has_active_membership(user: str, project: str) -> Exists:
-    """Query expression that is true for rows whose fields name a user and a project that the user
-    may use now.
-    """
+    """Query expression: the user and project of these fields of the row belong together now."""
     return Exists(_active_memberships().filter(user_id=OuterRef(user), project_id=OuterRef(project)))
 
 
@@ -191,9 +185,7 @@ def live_browser_logins(user_id: int) -> QuerySet[BrowserLogin]:
 
 
 def end_login(*, actor: Actor, login_id: str) -> None:
-    """Sign the actor out of one browser; its open connections end within seconds. Raises
-    NotFound.
-    """
+    """Sign the actor out of one browser; its open connections end within seconds. Raises NotFound."""
     row = next((row for row in visible_logins(actor) if row.public_id == login_id), None)
     if row is None:
         raise NotFound(_("There is no such login among yours."))

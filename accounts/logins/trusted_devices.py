@@ -53,9 +53,7 @@ def trust_device(request: Any, user: User) -> None:
 
 
 def forget_devices(user_id: int, *, except_request: HttpRequest | None = None) -> None:
-    """Remove all trusted devices and networks of a user, except the browser of the request
-    `except_request`.
-    """
+    """Remove a user's trusted devices and networks, except the browser of `except_request`."""
     kept = _device_name(_device_cookie(except_request)) if except_request is not None else ""
     KnownPlace.objects.filter(user_id=user_id).exclude(name=kept).delete()
 

@@ -12,9 +12,7 @@ import common.clock
 class Migration(migrations.Migration):
     initial = True
 
-    dependencies = [
-        ("auth", "0012_alter_user_first_name_max_length"),
-    ]
+    dependencies = [("auth", "0012_alter_user_first_name_max_length")]
 
     operations = [
         migrations.CreateModel(
@@ -106,9 +104,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "ordering": ("email",),
-            },
+            options={"ordering": ("email",)},
         ),
         migrations.CreateModel(
             name="KeyPair",
@@ -135,9 +131,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "ordering": ("-created_at", "-id"),
-            },
+            options={"ordering": ("-created_at", "-id")},
         ),
         migrations.CreateModel(
             name="Membership",

@@ -61,9 +61,7 @@ class Migration(migrations.Migration):
 
     initial = True
 
-    dependencies = [
-        ("auth", "0012_alter_user_first_name_max_length"),
-    ]
+    dependencies = [("auth", "0012_alter_user_first_name_max_length")]
 
     operations = [
         migrations.CreateModel(
@@ -580,11 +578,7 @@ class Migration(migrations.Migration):
                 ("signed_in_at", models.DateTimeField(null=True)),
                 ("seen_at", models.DateTimeField(null=True)),
             ],
-            options={
-                "verbose_name": "session",
-                "verbose_name_plural": "sessions",
-                "abstract": False,
-            },
+            options={"verbose_name": "session", "verbose_name_plural": "sessions", "abstract": False},
         ),
         migrations.CreateModel(
             name="DaySlots",
@@ -717,7 +711,7 @@ class Migration(migrations.Migration):
                     models.CheckConstraint(
                         condition=models.Q(("role__in", ["member", "admin"])), name="membership_role_is_known"
                     ),
-                ],
+                ]
             },
         ),
         migrations.AddField(
@@ -1286,7 +1280,7 @@ class Migration(migrations.Migration):
                     models.CheckConstraint(
                         condition=models.Q(("reason", ""), _negated=True), name="viewing_has_a_reason"
                     ),
-                ],
+                ]
             },
         ),
         migrations.CreateModel(
@@ -1335,7 +1329,7 @@ class Migration(migrations.Migration):
                 ("shown", models.JSONField(default=dict)),
             ],
             options={
-                "constraints": [models.UniqueConstraint(fields=("user", "table"), name="list_columns_once")],
+                "constraints": [models.UniqueConstraint(fields=("user", "table"), name="list_columns_once")]
             },
         ),
         migrations.CreateModel(

@@ -6,9 +6,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("accounts", "0001_people"),
-    ]
+    dependencies = [("accounts", "0001_people")]
 
     operations = [
         migrations.CreateModel(
@@ -32,7 +30,7 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
-                "constraints": [models.UniqueConstraint(fields=("user", "table"), name="list_columns_once")],
+                "constraints": [models.UniqueConstraint(fields=("user", "table"), name="list_columns_once")]
             },
-        ),
+        )
     ]

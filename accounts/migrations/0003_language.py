@@ -4,9 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("accounts", "0002_list_columns"),
-    ]
+    dependencies = [("accounts", "0002_list_columns")]
 
     operations = [
         migrations.AddField(
@@ -15,5 +13,5 @@ class Migration(migrations.Migration):
             field=models.CharField(
                 blank=True, help_text="Of the pages; empty: as the browser asks.", max_length=10
             ),
-        ),
+        )
     ]

@@ -8,10 +8,7 @@ import common.clock
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("accounts", "0003_language"),
-        ("auth", "0012_alter_user_first_name_max_length"),
-    ]
+    dependencies = [("accounts", "0003_language"), ("auth", "0012_alter_user_first_name_max_length")]
 
     operations = [
         migrations.CreateModel(
@@ -34,9 +31,7 @@ class Migration(migrations.Migration):
                 ("items", models.JSONField(default=list)),
                 ("finished_at", models.DateTimeField(null=True)),
             ],
-            options={
-                "ordering": ("-asked_at", "-id"),
-            },
+            options={"ordering": ("-asked_at", "-id")},
         ),
         migrations.AddField(
             model_name="user",

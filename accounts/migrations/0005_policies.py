@@ -98,9 +98,7 @@ def give_default_policy(apps, schema_editor):
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("accounts", "0004_off_boarding"),
-    ]
+    dependencies = [("accounts", "0004_off_boarding")]
 
     operations = [
         migrations.CreateModel(

@@ -29,10 +29,7 @@ def bring_sessions(apps, schema_editor):
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("accounts", "0005_policies"),
-        ("sessions", "0001_initial"),
-    ]
+    dependencies = [("accounts", "0005_policies"), ("sessions", "0001_initial")]
 
     operations = [
         migrations.CreateModel(
@@ -60,11 +57,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "verbose_name": "session",
-                "verbose_name_plural": "sessions",
-                "abstract": False,
-            },
+            options={"verbose_name": "session", "verbose_name_plural": "sessions", "abstract": False},
         ),
         migrations.RunPython(bring_sessions, migrations.RunPython.noop),
     ]

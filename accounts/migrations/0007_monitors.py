@@ -4,16 +4,10 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("accounts", "0006_browser_logins"),
-        ("auth", "0012_alter_user_first_name_max_length"),
-    ]
+    dependencies = [("accounts", "0006_browser_logins"), ("auth", "0012_alter_user_first_name_max_length")]
 
     operations = [
-        migrations.RemoveConstraint(
-            model_name="user",
-            name="user_role_is_known",
-        ),
+        migrations.RemoveConstraint(model_name="user", name="user_role_is_known"),
         migrations.AlterField(
             model_name="user",
             name="role",

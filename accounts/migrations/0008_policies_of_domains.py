@@ -5,9 +5,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("accounts", "0007_monitors"),
-    ]
+    dependencies = [("accounts", "0007_monitors")]
 
     operations = [
         migrations.AddField(
@@ -23,9 +21,7 @@ class Migration(migrations.Migration):
             ),
         ),
         migrations.AlterField(
-            model_name="resourcepolicy",
-            name="name",
-            field=models.CharField(max_length=64),
+            model_name="resourcepolicy", name="name", field=models.CharField(max_length=64)
         ),
         migrations.AddConstraint(
             model_name="resourcepolicy",

@@ -9,9 +9,7 @@ import common.clock
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("accounts", "0008_policies_of_domains"),
-    ]
+    dependencies = [("accounts", "0008_policies_of_domains")]
 
     operations = [
         migrations.CreateModel(
@@ -46,9 +44,7 @@ class Migration(migrations.Migration):
                 ("uses", models.PositiveIntegerField(default=1)),
                 ("used", models.PositiveIntegerField(default=0)),
             ],
-            options={
-                "ordering": ("-created_at", "-id"),
-            },
+            options={"ordering": ("-created_at", "-id")},
         ),
         migrations.CreateModel(
             name="MailDomain",
@@ -61,9 +57,7 @@ class Migration(migrations.Migration):
                 ),
                 ("name", models.CharField(max_length=253, unique=True)),
             ],
-            options={
-                "ordering": ("name",),
-            },
+            options={"ordering": ("name",)},
         ),
         migrations.AddField(
             model_name="domain",

@@ -8,9 +8,7 @@ import common.clock
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("accounts", "0009_invitations"),
-    ]
+    dependencies = [("accounts", "0009_invitations")]
 
     operations = [
         migrations.CreateModel(
@@ -35,9 +33,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "ordering": ("-asked_at", "-id"),
-            },
+            options={"ordering": ("-asked_at", "-id")},
         ),
         migrations.CreateModel(
             name="PeopleImportLine",
@@ -74,9 +70,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "ordering": ("number",),
-            },
+            options={"ordering": ("number",)},
         ),
         migrations.AddConstraint(
             model_name="peopleimport",

@@ -5,9 +5,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("accounts", "0010_people_imports"),
-    ]
+    dependencies = [("accounts", "0010_people_imports")]
 
     operations = [
         migrations.AddField(

@@ -10,9 +10,7 @@ import common.clock
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("accounts", "0011_keypair_scopes"),
-    ]
+    dependencies = [("accounts", "0011_keypair_scopes")]
 
     operations = [
         migrations.CreateModel(

@@ -4,9 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("accounts", "0012_budgets"),
-    ]
+    dependencies = [("accounts", "0012_budgets")]
 
     operations = [
         migrations.AddField(
@@ -29,9 +27,7 @@ class Migration(migrations.Migration):
             ),
         ),
         migrations.AddField(
-            model_name="user",
-            name="must_change_password",
-            field=models.BooleanField(default=False),
+            model_name="user", name="must_change_password", field=models.BooleanField(default=False)
         ),
         migrations.AddConstraint(
             model_name="domain",

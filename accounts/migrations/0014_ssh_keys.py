@@ -8,9 +8,7 @@ import common.clock
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("accounts", "0013_sign_in_rules"),
-    ]
+    dependencies = [("accounts", "0013_sign_in_rules")]
 
     operations = [
         migrations.CreateModel(
@@ -71,5 +69,5 @@ class Migration(migrations.Migration):
                     ),
                 ],
             },
-        ),
+        )
     ]

@@ -8,9 +8,7 @@ import common.clock
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("accounts", "0014_ssh_keys"),
-    ]
+    dependencies = [("accounts", "0014_ssh_keys")]
 
     operations = [
         migrations.CreateModel(
@@ -50,7 +48,7 @@ class Migration(migrations.Migration):
                     models.CheckConstraint(
                         condition=models.Q(("reason", ""), _negated=True), name="viewing_has_a_reason"
                     ),
-                ],
+                ]
             },
-        ),
+        )
     ]

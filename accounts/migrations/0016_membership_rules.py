@@ -5,9 +5,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("accounts", "0015_viewings"),
-    ]
+    dependencies = [("accounts", "0015_viewings")]
 
     operations = [
         migrations.CreateModel(
@@ -27,9 +25,7 @@ class Migration(migrations.Migration):
                 ),
                 ("value", models.CharField(blank=True, max_length=300)),
             ],
-            options={
-                "ordering": ("kind", "value"),
-            },
+            options={"ordering": ("kind", "value")},
         ),
         migrations.AddField(
             model_name="membership",

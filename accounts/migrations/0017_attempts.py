@@ -8,9 +8,7 @@ import common.clock
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("accounts", "0016_membership_rules"),
-    ]
+    dependencies = [("accounts", "0016_membership_rules")]
 
     operations = [
         migrations.CreateModel(
@@ -41,7 +39,7 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
-                "constraints": [models.UniqueConstraint(fields=("user", "name"), name="known_place_once")],
+                "constraints": [models.UniqueConstraint(fields=("user", "name"), name="known_place_once")]
             },
         ),
     ]

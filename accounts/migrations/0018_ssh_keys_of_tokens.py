@@ -5,9 +5,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("accounts", "0017_attempts"),
-    ]
+    dependencies = [("accounts", "0017_attempts")]
 
     operations = [
         migrations.AddField(
@@ -20,5 +18,5 @@ class Migration(migrations.Migration):
                 related_name="ssh_keys",
                 to="accounts.keypair",
             ),
-        ),
+        )
     ]

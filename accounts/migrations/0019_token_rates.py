@@ -2,9 +2,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("accounts", "0018_ssh_keys_of_tokens"),
-    ]
+    dependencies = [("accounts", "0018_ssh_keys_of_tokens")]
 
     operations = [
         migrations.AddField(
@@ -13,5 +11,5 @@ class Migration(migrations.Migration):
             field=models.PositiveIntegerField(
                 blank=True, help_text="Of one API token, in a minute.", null=True
             ),
-        ),
+        )
     ]

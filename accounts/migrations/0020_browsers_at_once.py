@@ -7,9 +7,7 @@ import common.clock
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("accounts", "0019_token_rates"),
-    ]
+    dependencies = [("accounts", "0019_token_rates")]
 
     operations = [
         migrations.CreateModel(

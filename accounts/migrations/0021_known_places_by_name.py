@@ -4,13 +4,10 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("accounts", "0020_browsers_at_once"),
-    ]
+    dependencies = [("accounts", "0020_browsers_at_once")]
 
     operations = [
         migrations.AddIndex(
-            model_name="knownplace",
-            index=models.Index(fields=["name"], name="known_place_by_name"),
-        ),
+            model_name="knownplace", index=models.Index(fields=["name"], name="known_place_by_name")
+        )
     ]

@@ -8,9 +8,7 @@ import common.clock
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("accounts", "0021_known_places_by_name"),
-    ]
+    dependencies = [("accounts", "0021_known_places_by_name")]
 
     operations = [
         migrations.CreateModel(
@@ -48,5 +46,5 @@ class Migration(migrations.Migration):
                     models.UniqueConstraint(fields=("project", "user"), name="rule_failure_once")
                 ],
             },
-        ),
+        )
     ]

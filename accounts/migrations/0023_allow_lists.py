@@ -3,9 +3,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("accounts", "0022_rule_failures"),
-    ]
+    dependencies = [("accounts", "0022_rule_failures")]
 
     operations = [
         migrations.AddField(

@@ -5,9 +5,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("accounts", "0023_allow_lists"),
-    ]
+    dependencies = [("accounts", "0023_allow_lists")]
 
     operations = [
         migrations.RunSQL(

@@ -2,9 +2,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("accounts", "0025_limits_by_the_set"),
-    ]
+    dependencies = [("accounts", "0025_limits_by_the_set")]
 
     operations = [
         migrations.AddField(

@@ -5,9 +5,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("accounts", "0028_use_in_one_statement"),
-    ]
+    dependencies = [("accounts", "0028_use_in_one_statement")]
 
     operations = [
         migrations.AddField(

@@ -4,9 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("accounts", "0029_least_use_of_policies"),
-    ]
+    dependencies = [("accounts", "0029_least_use_of_policies")]
 
     operations = [
         migrations.AddField(

@@ -14,9 +14,7 @@ def let_go(apps: Apps, editor: BaseDatabaseSchemaEditor) -> None:
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("accounts", "0030_rule_of_least_use"),
-    ]
+    dependencies = [("accounts", "0030_rule_of_least_use")]
 
     operations = [
         migrations.RunPython(let_go, migrations.RunPython.noop),

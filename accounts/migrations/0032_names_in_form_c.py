@@ -45,14 +45,10 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.AlterField(
-            model_name="domain",
-            name="title",
-            field=common.db.fields.NameField(blank=True, max_length=120),
+            model_name="domain", name="title", field=common.db.fields.NameField(blank=True, max_length=120)
         ),
         migrations.AlterField(
-            model_name="keypair",
-            name="name",
-            field=common.db.fields.NameField(max_length=60),
+            model_name="keypair", name="name", field=common.db.fields.NameField(max_length=60)
         ),
         migrations.AlterField(
             model_name="membershiprule",
@@ -60,24 +56,16 @@ class Migration(migrations.Migration):
             field=common.db.fields.NameField(blank=True, max_length=300),
         ),
         migrations.AlterField(
-            model_name="project",
-            name="title",
-            field=common.db.fields.NameField(blank=True, max_length=120),
+            model_name="project", name="title", field=common.db.fields.NameField(blank=True, max_length=120)
         ),
         migrations.AlterField(
-            model_name="resourcepolicy",
-            name="name",
-            field=common.db.fields.NameField(max_length=64),
+            model_name="resourcepolicy", name="name", field=common.db.fields.NameField(max_length=64)
         ),
         migrations.AlterField(
-            model_name="sshkey",
-            name="name",
-            field=common.db.fields.NameField(max_length=60),
+            model_name="sshkey", name="name", field=common.db.fields.NameField(max_length=60)
         ),
         migrations.AlterField(
-            model_name="user",
-            name="name",
-            field=common.db.fields.NameField(blank=True, max_length=120),
+            model_name="user", name="name", field=common.db.fields.NameField(blank=True, max_length=120)
         ),
         migrations.RunPython(normalise, migrations.RunPython.noop, elidable=True),
         migrations.RunPython(normalise_groups, migrations.RunPython.noop, elidable=True),

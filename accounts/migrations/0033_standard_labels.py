@@ -3,9 +3,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("accounts", "0032_names_in_form_c"),
-    ]
+    dependencies = [("accounts", "0032_names_in_form_c")]
 
     operations = [
         migrations.AlterField(

@@ -11,9 +11,7 @@ from common.token_scopes import TokenScope
 
 
 class KeyPair(models.Model):
-    """API credential of a user. The secret is shown once and stored as a SHA-256 hash (it has 256
-    random bits).
-    """
+    """API credential of a user. Its secret of 256 bits is shown once and stored as a hash."""
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="keypairs")
     name = NameField(max_length=60)

@@ -19,9 +19,7 @@ class AttemptCount(models.Model):
 
 
 class KnownPlace(models.Model):
-    """Trusted device (cookie hash) or network in which this user signed in
-    (`accounts.logins.trusted_devices`).
-    """
+    """Trusted device (hash of its cookie) or network of a user (`logins.trusted_devices`)."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     name = models.CharField(max_length=64)

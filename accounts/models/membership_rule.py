@@ -38,9 +38,7 @@ class MembershipRule(models.Model):
 
 
 class RuleFailure(models.Model):
-    """User to whom the project's rules could not be applied, with the reason. Deleted once they
-    could.
-    """
+    """User to whom a project's rules could not be applied yet, with the reason."""
 
     LONGEST_REASON = 300
 

@@ -67,9 +67,7 @@ class Domain(models.Model):
 
     @property
     def domain_id(self) -> int:
-        """Id of the domain itself; attribute shared by all objects of a domain, for the audit
-        log.
-        """
+        """Id of the domain itself; attribute shared by all objects of a domain, for the audit log."""
         return self.pk
 
 

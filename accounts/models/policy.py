@@ -43,9 +43,7 @@ def _names_field(help_text: str) -> "ArrayField[list[str] | None, list[str] | No
 
 
 def _percent_field() -> "models.PositiveSmallIntegerField[int | None, int | None]":
-    """Return a column in percent of a session's allocation; null defers to the resource group and
-    other policies.
-    """
+    """Return a column in percent of the allocation; null defers to group and other policies."""
     return models.PositiveSmallIntegerField(
         null=True, blank=True, validators=[MinValueValidator(1), MaxValueValidator(MOST_PERCENT)]
     )
@@ -250,9 +248,7 @@ def policy_limits(row: dict[str, Any]) -> dict[str, int]:
 
 
 def policy_allow_lists(row: dict[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Return the allow-lists of a ResourcePolicy row, by their names in
-    accounts.core.allow_lists.
-    """
+    """Return the allow-lists of a ResourcePolicy row, by their names in accounts.core.allow_lists."""
     return {
         kind.value: tuple(row[column]) for kind, column in ALLOW_COLUMNS.items() if row[column] is not None
     }

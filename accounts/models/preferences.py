@@ -6,9 +6,7 @@ from accounts.models.people import User
 
 
 class ListColumns(models.Model):
-    """A user's columns of one list. `shown` is {column: bool}; missing columns use their
-    default.
-    """
+    """A user's columns of one list. `shown` is {column: bool}; missing columns use their default."""
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
     table = models.CharField(max_length=40)

@@ -16,9 +16,7 @@ class PeopleImportQuerySet(models.QuerySet["PeopleImport"]):
 
 
 class PeopleImport(models.Model):
-    """An uploaded file of users. Its valid rows are imported from `started_at` on
-    (`accounts.tenancy.user_import`).
-    """
+    """An uploaded file of users; valid rows are imported from `started_at` on."""
 
     asked_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     name = models.CharField(max_length=120)
@@ -63,9 +61,7 @@ class Tally:
 
 
 class PeopleImportLine(models.Model):
-    """One row with its planned changes; after import, with its result. `faults` is {field:
-    sentence}.
-    """
+    """One row with its planned changes; after import, with its result. `faults` is {field: sentence}."""
 
     class Outcome(models.TextChoices):
         NEW = "new"

@@ -149,9 +149,7 @@ def use_counts(actor: Actor, policies: Iterable[ResourcePolicy]) -> dict[int, di
 
 
 def limited_objects(actor: Actor, policy: ResourcePolicy, *, most: int) -> list[tuple[Level, int, str]]:
-    """Return the scopes that a policy limits as (level, id, name), at most `most` per level, by
-    name. One query.
-    """
+    """Return what a policy limits: (level, id, name), at most `most` per level. One query."""
     first, *others = (
         _visible_objects(actor, level)
         .filter(policy_id=policy.pk)

@@ -73,9 +73,7 @@ def create_policy(
 def update_policy(
     *, actor: Actor, policy_id: int, name: str | None = None, limits: Mapping[str, Any] | None = None
 ) -> ResourcePolicy:
-    """Set name or limits of a policy; columns not named are kept. Raises NotFound,
-    PermissionDenied, InvalidInput.
-    """
+    """Set name or limits that are given. Raises NotFound, PermissionDenied, InvalidInput."""
     policy = _lock_policy(actor, policy_id, Action.EDIT)
     _require_not_own_policy(actor, policy)
     before = _values(policy)
@@ -119,9 +117,7 @@ def make_default(*, actor: Actor, policy_id: int) -> ResourcePolicy:
 
 @transaction.atomic
 def delete_policy(*, actor: Actor, policy_id: int) -> None:
-    """Delete an unused policy. Raises NotFound, PermissionDenied, Conflict (in use, or the
-    default).
-    """
+    """Delete an unused policy. Raises NotFound, PermissionDenied, Conflict (in use, or the default)."""
     policy = _lock_policy(actor, policy_id, Action.PURGE)
     if policy.is_default:
         raise Conflict(
@@ -143,9 +139,7 @@ def delete_policy(*, actor: Actor, policy_id: int) -> None:
 
 @transaction.atomic
 def assign_policy(*, actor: Actor, target: LimitedObject, policy: ResourcePolicy | None) -> None:
-    """Assign `policy` to `target`; None removes the policy. Raises NotFound, PermissionDenied,
-    InvalidInput.
-    """
+    """Assign a policy, or none. Raises NotFound, PermissionDenied, InvalidInput."""
     _require_may_limit(actor, target)
     precede_admissions()
     # FOR UPDATE, and before the policy: admission by a token's limits locks it FOR KEY SHARE (ADR
@@ -174,9 +168,7 @@ def lock_policies(policies: Collection[ResourcePolicy]) -> None:
 
 
 def access_limited(actor: Actor, level: Level, scope_id: int) -> LimitedObject:
-    """Fetch the object of a level to which the actor may assign a policy. Raises NotFound,
-    PermissionDenied.
-    """
+    """Fetch an object to which the actor may assign a policy. Raises NotFound, PermissionDenied."""
     if level is Level.DOMAIN:
         return access_domain(actor, scope_id, Action.LIMIT)
     if level is Level.PROJECT:

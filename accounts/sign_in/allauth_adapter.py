@@ -53,9 +53,7 @@ class ClosedSignUpAdapter(DefaultAccountAdapter):
         return refusal
 
     def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
-        """Send a sign-in mail after commit, if mail is configured; a failed mail does not fail the
-        request.
-        """
+        """Send a sign-in mail after commit, if mail is configured. Failures are logged."""
         send_on_commit(self.render_mail(template_prefix, email, {"request": self.request, **context}))
 
     def get_reset_password_from_key_url(self, key: str) -> str:
@@ -82,9 +80,7 @@ class ClosedSignUpAdapter(DefaultAccountAdapter):
         return chosen
 
     def get_client_ip(self, request: HttpRequest) -> str:
-        """Return the client's address as the server determined it; trusted proxies are already
-        resolved.
-        """
+        """Return the client's address; the server has resolved trusted proxies already."""
         return request.META.get("REMOTE_ADDR") or "unknown"
 
     def authenticate(self, request: HttpRequest, **credentials: Any) -> User | None:

@@ -90,9 +90,7 @@ def record_refused_sign_in(request: HttpRequest, email: str, *, reason: str = ""
 
 
 def record_reset_request(request: HttpRequest, user: User) -> None:
-    """Record a request for a password reset mail; `accounts.sign_in.throttle` limits their
-    number.
-    """
+    """Record a request for a password reset mail; `accounts.sign_in.throttle` limits their number."""
     audit_log.record(actor=actor_of(request), action=ASK_RESET, target=user)
 
 

@@ -18,9 +18,7 @@ LDAP = "ldap"
 
 
 class SignInBackend(AuthenticationBackend):
-    """Signs in by e-mail address and password. Closing an account or its domain ends its logins at
-    once.
-    """
+    """Signs in by e-mail address and password, if account and domain are open."""
 
     def user_can_authenticate(self, user: Any) -> bool:
         return bool(user.is_active and user.domain.is_active)
@@ -34,9 +32,7 @@ class SignInBackend(AuthenticationBackend):
 
 
 class DirectoryBackend(SignInBackend):
-    """Verifies the password by the LDAP directory, if configured; tried after the local
-    password.
-    """
+    """Verifies the password by the LDAP directory, if configured; tried after the local password."""
 
     def authenticate(self, request: HttpRequest | None, **credentials: Any) -> User | None:
         """Return the user, or None. Raises SignInRefused for a correct directory password without

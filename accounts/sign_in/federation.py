@@ -97,9 +97,7 @@ class SignInRefused(PermissionDenied):
 
 
 class ProofRequired(SignInRefused):
-    """The address belongs to an account that is in use or an administrator's; its owner must prove
-    ownership.
-    """
+    """The address belongs to a used or administrator's account; its owner must prove ownership."""
 
     def __init__(self, user: User) -> None:
         super().__init__(
@@ -279,9 +277,7 @@ def store_pending_link(request: Any, provider_id: str, identity: ProviderIdentit
 
 
 def complete_pending_link(request: Any, *, actor: Actor, user: User) -> None:
-    """Link the identity that waits for proof in this browser, if it belongs to the signed-in
-    `user`.
-    """
+    """Link the identity that waits for proof in this browser, if it belongs to the signed-in `user`."""
     waiting = request.session.pop(PENDING_LINK, None)
     if waiting is not None and waiting.pop("until") > clock.now().timestamp():
         link_proven_identity(actor=actor, user=user, **waiting)

@@ -31,9 +31,7 @@ FAULTS = {
 
 
 def authenticate_by_ldap(directory: LdapDirectory, login: str, password: str) -> ProviderIdentity | None:
-    """Return the identity with this login and password; None if there is none, several, or no
-    answer in time.
-    """
+    """Return the identity with this login and password; None if none, several, or no answer."""
     if not login or not password or len(password) > LONGEST_PASSWORD:
         return None  # a bind without a password succeeds anonymously and proves nothing
     try:
@@ -117,9 +115,7 @@ def _connection(directory: LdapDirectory, dn: str, password: str) -> Connection:
 
 
 def _open_secure(directory: LdapDirectory, connection: Connection) -> None:
-    """Open the connection, with StartTLS if set. Raises LDAPException, so that no password is sent
-    in the clear.
-    """
+    """Open the connection, with StartTLS if set. Raises LDAPException if TLS fails."""
     connection.open()
     if directory.starts_tls and not connection.start_tls():
         raise LDAPException("no TLS")

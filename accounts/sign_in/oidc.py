@@ -81,9 +81,7 @@ class OidcClient:
         )  # fmt: skip
 
     def _claim_of(self, answer: dict[str, Any], nonce: str) -> ProviderIdentity:
-        """Return the identity of the ID token, completed by the userinfo endpoint if it has no
-        address.
-        """
+        """Return the identity of the ID token, with the address of the userinfo endpoint if need be."""
         claims = self._verified(answer["id_token"], nonce)
         if "email" not in claims and "userinfo_endpoint" in self.config:
             check_tls(self.config["userinfo_endpoint"], "userinfo_endpoint")

@@ -103,9 +103,7 @@ def purge_attempts() -> None:
 
 
 def throttle_error(purpose: Purpose, limit: AttemptLimit, wait: timedelta) -> TooManyRequests:
-    """Return the error with the waiting time and alternatives; identical for existing and unknown
-    addresses.
-    """
+    """Return the error with waiting time and alternatives; the same for unknown addresses."""
     wait_s = max(1, int(wait.total_seconds()) + 1)
     sentences = {
         Purpose.PASSWORD: _("There were too many wrong passwords, so this one was not looked at."),

@@ -46,9 +46,7 @@ def update_project(
 
 @transaction.atomic
 def purge_project(*, actor: Actor, project_id: int) -> None:
-    """Delete an archived project that nothing refers to. Raises NotFound, PermissionDenied,
-    Conflict.
-    """
+    """Delete an archived project that nothing refers to. Raises NotFound, PermissionDenied, Conflict."""
     project = _lock_project(actor, project_id, Action.PURGE)
     if project.is_active:
         raise Conflict(

@@ -26,9 +26,7 @@ from common.messaging.dispatch import TaskName, enqueue_on_commit
 
 @dataclass(frozen=True, slots=True)
 class NewUser:
-    """An account to create, without a password: projects of its domain and a policy, by default
-    that of new users.
-    """
+    """An account to create without a password. `policy` defaults to that of new users."""
 
     email: str
     name: str

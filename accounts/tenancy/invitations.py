@@ -77,9 +77,7 @@ def current_state(invitation: Invitation) -> InvitationState:
 
 
 def find_open_invitation(code: str) -> Invitation:
-    """Return the open invitation of this code. Raises NotFound, Conflict (used, expired, revoked,
-    void). 2 queries.
-    """
+    """Return the open invitation of this code. Raises NotFound, Conflict. 2 queries."""
     return _open_invitation(code, Invitation.objects.all())
 
 
@@ -129,9 +127,7 @@ def create_invitation(  # noqa: PLR0913 -- all by name
 
 @transaction.atomic
 def revoke_invitation(*, actor: Actor, invitation_id: int) -> Invitation:
-    """Revoke an invitation for good. Accounts created by it stay. Raises NotFound,
-    PermissionDenied.
-    """
+    """Revoke an invitation for good. Accounts created by it stay. Raises NotFound, PermissionDenied."""
     Invitation.objects.select_for_update().filter(pk=invitation_id).first()
     invitation = access_invitation(actor, invitation_id)
     if not authorization.assignable_roles(read_actor_scope(actor)):

@@ -171,9 +171,7 @@ def _pending_user_ids(project: Project, most: int) -> list[int]:
 
 
 def apply_rules_to_user(user_id: int) -> None:
-    """Apply rules to one user in all projects of the domain. Three queries if nothing changes, one
-    without rules.
-    """
+    """Apply the rules of all projects of the domain to one user. One to three queries."""
     home = User.objects.filter(pk=user_id).values("domain_id")
     own = Membership.objects.filter(project_id=OuterRef("pk"), user_id=user_id)
     projects = _projects_with_rules().filter(domain_id__in=home).prefetch_related("rules")
@@ -186,9 +184,7 @@ def apply_rules_to_user(user_id: int) -> None:
 
 
 def _matching_project_ids(user_id: int, projects: Iterable[Project]) -> set[int]:
-    """Return the ids of those projects that have a rule matching the user. One query, none without
-    projects.
-    """
+    """Return the ids of the projects with a rule that matches the user. One query."""
     parts = [
         matching_users(project, read_rules(project))
         .filter(pk=user_id)
@@ -213,9 +209,7 @@ def _try_to_apply(project_id: int, user_id: int) -> None:
 
 
 def _failure_reason(error: Exception) -> str:
-    """Return Berth's own message, else only the type of the error, whose text may be
-    confidential.
-    """
+    """Return Berth's own message, else only the type of the error, whose text may be confidential."""
     if isinstance(error, BerthError):
         return error.message[: RuleFailure.LONGEST_REASON]
     reason = f"{type(error).__name__}; the log has it as rules.person_failed."

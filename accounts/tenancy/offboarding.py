@@ -115,9 +115,7 @@ def purge_user(*, actor: Actor, user_id: int) -> None:
 
 
 def continue_offboardings() -> None:
-    """Continue each unfinished offboarding. Safe to run concurrently; a failure does not stop
-    others.
-    """
+    """Continue each unfinished offboarding. Safe to run concurrently; a failure does not stop others."""
     for case_id in OffBoarding.objects.filter(finished_at=None).values_list("pk", flat=True):
         with try_exclusive(f"offboarding:{case_id}") as is_mine:
             try:

@@ -23,9 +23,7 @@ def column_choice(actor: Actor, table: str) -> Mapping[str, bool]:
 
 
 def choose_columns(*, actor: Actor, table: str, columns: Iterable[str], shown: Collection[str]) -> None:
-    """Show those `columns` of a list that are in `shown`, and hide the others. Choices for other
-    columns stay.
-    """
+    """Show those `columns` of a list that are in `shown`, and hide the other `columns`."""
     choice = {**column_choice(actor, table), **{name: name in shown for name in columns}}
     ListColumns.objects.update_or_create(user=get_acting_user(actor), table=table, defaults={"shown": choice})
 

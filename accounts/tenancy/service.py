@@ -207,9 +207,7 @@ def lock_user(actor: Actor, user_id: int, action: Action, *others: int) -> dict[
 
 
 def require_another_superadmin(people: Mapping[int, User], leaving: User) -> None:
-    """Require an active superadmin besides `leaving` among the locked users `people`. Raises
-    Conflict.
-    """
+    """Require another active superadmin among the locked `people`. Raises Conflict."""
     others = (user for user in people.values() if user.pk != leaving.pk)
     if not any(user.is_superuser and user.domain.is_active for user in others):
         raise Conflict(
@@ -237,9 +235,7 @@ def _check_new_role(actor: Actor, user: User, role: Role, people: Mapping[int, U
 
 
 def _remove_rule_memberships(user: User) -> None:
-    """Remove memberships by rule from a user who changes domain, and those that a rule kept from
-    removal by hand.
-    """
+    """Remove memberships that rules made or would make from a user who changes domain."""
     for membership in user.memberships.select_related("project"):
         if not (membership.is_by_rule or _matches_rule(membership.project, user)):
             continue
@@ -325,9 +321,7 @@ def create_sign_in_link(*, actor: Actor, user: User) -> str:
 
 @transaction.atomic
 def redeem_sign_in_link(*, actor: Actor, code: str) -> User:
-    """Return the user of an unused link and invalidate it under the same lock, so it works once.
-    Raises NotFound.
-    """
+    """Return the user of a valid link and delete it under lock. Raises NotFound."""
     links = SignInLink.objects.filter(code_hash=token_secrets.hash_secret(code), expires_at__gt=clock.now())
     link = links.select_for_update(of=("self",)).select_related("user__domain").first()
     if link is None or not link.user.is_active or not link.user.domain.is_active:

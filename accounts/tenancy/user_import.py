@@ -66,9 +66,7 @@ class RowResult:
 
 @transaction.atomic
 def check_import(*, actor: Actor, name: str, content: bytes) -> PeopleImport:
-    """Parse a file and store the effect of each row; no user is changed. Raises InvalidInput,
-    PermissionDenied.
-    """
+    """Store the effect of each row of a file. Raises InvalidInput, PermissionDenied."""
     if not authorization.assignable_roles(read_actor_scope(actor)):
         raise PermissionDenied(_("You may not add people."), hint=_("Ask an administrator of the domain."))
     try:
@@ -168,9 +166,7 @@ def _apply_lines(actor: Actor, batch: Sequence[PeopleImportLine]) -> frozenset[i
 
 
 def _save_results(rows: Sequence[PeopleImportLine]) -> None:
-    """Save the results with one query per distinct result; only rows with faults of their own
-    differ.
-    """
+    """Save the results with one query per distinct result; only rows with faults of their own differ."""
     same: dict[str, list[PeopleImportLine]] = {}
     for row in rows:
         same.setdefault(json.dumps([row.outcome, row.changes, row.faults]), []).append(row)
@@ -200,9 +196,7 @@ def _set_result(row: PeopleImportLine, result: RowResult) -> None:
 
 
 def apply_line(*, actor: Actor, line: CsvRow) -> RowResult:
-    """Apply one row through the services that pages use, and return its result. Raises
-    BerthError.
-    """
+    """Apply one row through the services that pages use, and return its result. Raises BerthError."""
     context = ImportContext(actor, [line])
     result = context.result(line)
     if result.outcome not in (Outcome.NEW, Outcome.CHANGED):
@@ -298,9 +292,7 @@ class ImportContext:
         return [project for project in people_import if project is not None and project.pk not in without]
 
     def policy_of(self, line: CsvRow, domain_id: int) -> ResourcePolicy | None:
-        """Return the policy named by the row; one of the domain takes precedence over an
-        installation-wide one.
-        """
+        """Return the policy named by the row; that of the domain takes precedence."""
         name = line.values.get("policy", "")
         return self.policies.get((domain_id, name)) or self.policies.get((None, name))
 

@@ -50,7 +50,5 @@ def errors_as_messages(request: HttpRequest, *kinds: type[BerthError]) -> _Shown
 
 
 def form_digest(values: dict[str, Any]) -> str:
-    """Return a digest that the confirm button sends along; changed values must be confirmed
-    again.
-    """
+    """Return a digest that the confirm button sends along; changed values must be confirmed again."""
     return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()[:16]

@@ -10,9 +10,7 @@ from common.rest.actor import actor_of
 
 
 def require_administrator(request: HttpRequest) -> Actor:
-    """Return the actor if it administers or monitors anything. Raises NotFound. At most one
-    query.
-    """
+    """Return the actor if it administers or monitors anything. Raises NotFound. At most one query."""
     actor = actor_of(request)
     if not oversees_people(request.user) and not oversees_others(actor):  # type: ignore[arg-type]
         raise page_not_found()

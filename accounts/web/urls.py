@@ -54,11 +54,7 @@ urlpatterns = [
     path("viewing/stop/", impersonation.stop_viewing, name="stop-viewing"),
     path("people/<int:user_id>/sign-in/", person.change_sign_in, name="person-sign-in"),
     path("people/<int:user_id>/logins/end/", person.end_logins, name="person-logins-end"),
-    path(
-        "people/<int:user_id>/password-mail/",
-        person.mail_password_link,
-        name="person-password-mail",
-    ),
+    path("people/<int:user_id>/password-mail/", person.mail_password_link, name="person-password-mail"),
     path(
         "people/<int:user_id>/second-factor/reset/",
         person.reset_second_factor,

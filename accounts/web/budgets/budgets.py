@@ -90,9 +90,7 @@ def budget_rows(states: Iterable[BudgetState]) -> list[dict[str, Any]]:
 
 
 def budget_card(owner: Project | User, *, may_limit: bool) -> dict[str, Any]:
-    """Return the context of includes/budget_card.html: the current budgets of `owner`. At most 3
-    queries.
-    """
+    """Return the context of includes/budget_card.html. At most 3 queries."""
     return {
         "rows": budget_rows(budget_states([(target_level(owner), owner.pk)])),
         "named": _owner_input(owner),

@@ -101,10 +101,7 @@ class InvitationForm(PersonForm):
         label=gettext_lazy("Valid for (days)"),
     )
     uses = forms.IntegerField(
-        min_value=1,
-        max_value=invitations.MAX_USES,
-        initial=1,
-        label=gettext_lazy("Number of uses"),
+        min_value=1, max_value=invitations.MAX_USES, initial=1, label=gettext_lazy("Number of uses")
     )
 
     def __init__(

@@ -66,9 +66,7 @@ def person_page(request: HttpRequest, user_id: int) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def close_person(request: HttpRequest, user_id: int) -> HttpResponse:
-    """Show the user's resources and ask for confirmation; POST closes the account if its address
-    was typed.
-    """
+    """Show the user's resources; POST closes the account if its address was typed."""
     actor = require_administrator(request)
     person = access_user(actor, user_id, Action.CLOSE)
     form = CloseUserForm(request.POST if request.method == "POST" else None)

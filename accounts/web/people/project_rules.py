@@ -55,9 +55,7 @@ class RulesForm(forms.Form):
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def project_rules(request: HttpRequest, project_id: int) -> HttpResponse:
-    """Show the membership rules. POST previews affected users, and saves if none are affected or it
-    is confirmed.
-    """
+    """Show the membership rules; POST previews affected users, and saves once confirmed."""
     actor = actor_of(request)
     project = access_project(actor, project_id, Action.EDIT)
     if request.method != "POST":
@@ -100,10 +98,7 @@ def _impact_words(impact: RuleImpact) -> list[dict[str, Any]]:
     """Return the impact for display as [{"title", "people", "more"}]."""
     joining = ngettext("{count} person joins:", "{count} people join:", impact.joining_count)
     leaving = ngettext("{count} person leaves:", "{count} people leave:", impact.leaving_count)
-    parts = (
-        (joining, impact.joining_count, impact.joining),
-        (leaving, impact.leaving_count, impact.leaving),
-    )
+    parts = ((joining, impact.joining_count, impact.joining), (leaving, impact.leaving_count, impact.leaving))
     return [
         {"title": title.format(count=count), "people": people, "more": count - len(people)}
         for title, count, people in parts

@@ -70,9 +70,7 @@ def import_template(request: HttpRequest) -> HttpResponse:
 @require_GET
 @login_required
 def import_page(request: HttpRequest, import_id: int) -> HttpResponse:
-    """Show the planned effect or result of each row. The htmx fragment that shows progress is the
-    same view.
-    """
+    """Show the planned effect or result of each row, as page or htmx fragment."""
     found = access_import(require_administrator(request), import_id)
     tally = found.tally()
     counts = tally.counts
@@ -185,9 +183,7 @@ def _row(line: PeopleImportLine) -> dict[str, Any]:
 
 
 def _cells(line: PeopleImportLine) -> Row:
-    """Return one row of the report with the columns REPORTED. Before import, `outcome` is the
-    planned one.
-    """
+    """Return one row of the report (REPORT_COLUMNS), before import with the planned outcome."""
     faults = "; ".join(f"{name}: {sentence}" for name, sentence in line.faults.items())
     return (
         line.number, *(line.values.get(name, "") for name in COLUMNS),

@@ -66,10 +66,7 @@ TABLE = define_table(
             ),
             Filter("domain", gettext_noop("Domain"), lambda name: Q(domain__name=name)),
         ),
-        tabs=(
-            Tab("open", gettext_noop("Open"), IS_OPEN),
-            Tab("closed", gettext_noop("Closed"), IS_CLOSED),
-        ),
+        tabs=(Tab("open", gettext_noop("Open"), IS_OPEN), Tab("closed", gettext_noop("Closed"), IS_CLOSED)),
     )
 )
 EXPORTED = ("id", "e-mail", "name", "role", "domain", "projects", "state", "last sign-in", "added")
@@ -138,9 +135,7 @@ def new_person(request: HttpRequest) -> HttpResponse:
 @require_POST
 @login_required
 def close_many(request: HttpRequest) -> HttpResponse:
-    """Ask for typed confirmation, then close the accounts and keep their folders. Reports the
-    result of each user.
-    """
+    """Close accounts after a typed confirmation, keep their folders, and report each result."""
     actor = require_administrator(request)
     ids = chosen_numbers(request.POST, "person")
     back = f"{reverse('people')}?{request.POST.get('back', '')}"

@@ -119,9 +119,7 @@ def new_policy(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def policy_page(request: HttpRequest, policy_id: int) -> HttpResponse:
-    """Show one policy. POST previews affected objects, and saves if none are affected or it is
-    confirmed.
-    """
+    """Show one policy; POST previews affected objects, and saves once confirmed."""
     actor = _require_policy_access(request)
     if request.method != "POST":
         policy = access_policy(actor, policy_id, Action.VIEW)

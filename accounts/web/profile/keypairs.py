@@ -180,9 +180,5 @@ def _token_page(
         )
         for hours in GRACES_HOURS[1:]
     ]
-    context = {
-        **token_row(keypair),
-        "form": form,
-        "graces": [(0, _("ends at once")), *graces],
-    }
+    context = {**token_row(keypair), "form": form, "graces": [(0, _("ends at once")), *graces]}
     return render(request, "accounts/token.html", context, status=status)

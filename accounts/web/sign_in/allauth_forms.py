@@ -70,9 +70,7 @@ class ResetPasswordForm(RepeatedPassword, allauth_forms.ResetPasswordKeyForm):
 
 class ChangePasswordForm(RepeatedPassword, allauth_forms.ChangePasswordForm):
     def clean_oldpassword(self) -> str:
-        """Count the attempt before the password is verified, also for signed-in users. Raises
-        TooManyRequests.
-        """
+        """Count the attempt before the password is verified. Raises TooManyRequests."""
         attempt = count_attempt(context.request, Purpose.PASSWORD, self.user.email)
         password: str = super().clean_oldpassword()
         attempt.succeed()

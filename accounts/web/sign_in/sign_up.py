@@ -76,9 +76,7 @@ def accept_invitation(request: HttpRequest, code: str) -> HttpResponse:
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def sign_up(request: HttpRequest) -> HttpResponse:
-    """Show the sign-up form. POST mails a link; the response is the same for existing and new
-    addresses.
-    """
+    """Show the sign-up form; POST mails a link. The response does not reveal known addresses."""
     if request.user.is_authenticated:
         return redirect("start")
     if not invitations.is_sign_up_open():
@@ -91,10 +89,7 @@ def sign_up(request: HttpRequest) -> HttpResponse:
             invitations.request_sign_up(actor=actor_of(request), email=email)
             return render(request, "accounts/sign_up.html", {"email": email}, status=202)
     return render(
-        request,
-        "accounts/sign_up.html",
-        {"form": form},
-        status=422 if request.method == "POST" else 200,
+        request, "accounts/sign_up.html", {"form": form}, status=422 if request.method == "POST" else 200
     )
 
 
