@@ -144,14 +144,14 @@ def limit_exceeded(
         fields.setdefault(ALLOW_FIELDS[each.kind], []).append(each.refusal)
     hints = dict.fromkeys(HINTS[kind] for state in states if (kind := limit_kind(state.limit)) in HINTS)
     if lists and not states and not budgets:
-        usual = _("Choose another one, or ask for it to be allowed.")
+        default_hint = _("Choose another one, or ask for it to be allowed.")
     elif budgets and not states:
-        usual = _("Wait until the period ends, or ask an administrator for a larger budget.")
+        default_hint = _("Wait until the period ends, or ask an administrator for a larger budget.")
     else:
-        usual = _("Ask for less, or ask an administrator for a higher limit.")
+        default_hint = _("Ask for less, or ask an administrator for a higher limit.")
     return LimitExceeded(
         paragraph((*(state.refusal for state in states), *(each.refusal for each in lists), *budgets)),
-        hint=paragraph(_(hint) for hint in hints) or usual,
+        hint=paragraph(_(hint) for hint in hints) or default_hint,
         fields=fields,
         limits=[limit_json(state) for state in states],
         allow_lists=[
@@ -192,8 +192,8 @@ def default_policy() -> ResourcePolicy:
     is created if missing.
     """
     marked = ResourcePolicy.objects.filter(is_default=True).first()
-    usual = {"is_default": True, **DEFAULT_LIMITS}
-    return marked or ResourcePolicy.objects.get_or_create(name="default", domain=None, defaults=usual)[0]
+    defaults = {"is_default": True, **DEFAULT_LIMITS}
+    return marked or ResourcePolicy.objects.get_or_create(name="default", domain=None, defaults=defaults)[0]
 
 
 def check_limits(

@@ -28,7 +28,7 @@ class Allocations(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class OwnedItem:
     """One resource of a user that offboarding resolves."""
 
     id: str
@@ -46,10 +46,10 @@ class OffboardingHandler(Protocol):
     NAME: str
     LABEL: str
 
-    def items(self, user: "User") -> Sequence[Item]:
+    def items(self, user: "User") -> Sequence[OwnedItem]:
         """Return the user's resources that are to be resolved now."""
 
-    def settle(self, case: "OffBoarding", item_id: str, actor: Actor) -> StoredMessage | None:
+    def resolve_item(self, case: "OffBoarding", item_id: str, actor: Actor) -> StoredMessage | None:
         """Resolve one item as the offboarding states. Returns the sentence for its report, or None
         while it is still in progress. Idempotent. Raises BerthError for failures worth a retry.
         """

@@ -105,20 +105,18 @@ def read_actor_scope(actor: Actor) -> ActorScope:
     if actor.is_system:
         return ActorScope(role=Role.SUPERADMIN)
     people = User.objects.filter(pk=_lookup_id(actor.user_id), is_active=True, domain__is_active=True)
-    its = ("memberships__project_id", "memberships__role", "memberships__project__domain_id")
-    rows = list(
-        people.values_list("role", "domain_id", *its)
-    )  # one row with nulls for a user without projects
+    columns = ("memberships__project_id", "memberships__role", "memberships__project__domain_id")
+    rows = list(people.values_list("role", "domain_id", *columns))  # without projects one row with nulls
     if not rows:
         return ActorScope()
-    role, domain_id, *_its = rows[0]
-    near = [(project_id, own) for *_who, project_id, own, home in rows if home == domain_id]
+    role, domain_id = rows[0][:2]
+    projects = [(row[2], row[3]) for row in rows if row[4] == domain_id]
     return ActorScope(
         user_id=_lookup_id(actor.user_id),
         role=Role(role),
         domain_id=domain_id,
-        project_ids=frozenset(project_id for project_id, _own in near),
-        administered_ids=frozenset(project_id for project_id, own in near if own == ProjectRole.ADMIN),
+        project_ids=frozenset(project_id for project_id, _role in projects),
+        administered_ids=frozenset(pk for pk, project_role in projects if project_role == ProjectRole.ADMIN),
     )
 
 

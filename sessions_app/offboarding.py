@@ -6,7 +6,7 @@ from django.db import transaction
 from django.utils.translation import gettext_noop, ngettext
 
 from accounts.models import Domain, OffBoarding, Project, User
-from accounts.ports import Item
+from accounts.ports import OwnedItem
 from accounts.tenancy.owned_resources import Owner
 from common.actors import Actor
 from common.values.stored_message import StoredMessage
@@ -17,12 +17,12 @@ NAME, LABEL = "sessions", gettext_noop("session “{name}”")
 SHOWN = 3
 
 
-def items(user: User) -> Sequence[Item]:
+def items(user: User) -> Sequence[OwnedItem]:
     rows = ComputeSession.objects.live().filter(owner=user).order_by("created_at")
-    return [Item(str(pk), name) for pk, name in rows.values_list("pk", "name")]
+    return [OwnedItem(str(pk), name) for pk, name in rows.values_list("pk", "name")]
 
 
-def settle(case: OffBoarding, item_id: str, actor: Actor) -> StoredMessage | None:
+def resolve_item(case: OffBoarding, item_id: str, actor: Actor) -> StoredMessage | None:
     with transaction.atomic():
         session = ComputeSession.objects.select_for_update().get(pk=item_id)
         if session.is_live:

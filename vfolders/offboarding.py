@@ -9,7 +9,7 @@ from django.utils.translation import gettext_noop, ngettext
 
 from accounts.admission_gate import precede_admissions
 from accounts.models import Domain, OffBoarding, Project, User
-from accounts.ports import Item
+from accounts.ports import OwnedItem
 from accounts.tenancy.owned_resources import Owner
 from common.actors import Actor
 from common.audit import audit_log
@@ -26,12 +26,12 @@ DELETED = StoredMessage(gettext_noop("Is deleted."))
 NAME, LABEL = "folders", gettext_noop("folder “{name}”")
 
 
-def items(user: User) -> Sequence[Item]:
+def items(user: User) -> Sequence[OwnedItem]:
     rows = VFolder.objects.filter(owner=user, state=FolderState.READY.value).order_by("name")
-    return [Item(str(pk), name) for pk, name in rows.values_list("pk", "name")]
+    return [OwnedItem(str(pk), name) for pk, name in rows.values_list("pk", "name")]
 
 
-def settle(case: OffBoarding, item_id: str, actor: Actor) -> StoredMessage | None:
+def resolve_item(case: OffBoarding, item_id: str, actor: Actor) -> StoredMessage | None:
     """Resolve one folder as the off-boarding case demands; None if it must be tried again.
     Raises BerthError for failures that can be retried.
     """

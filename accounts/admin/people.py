@@ -89,8 +89,8 @@ class PersonAdmin(UserAdmin):
                 actor=actor, user_id=obj.pk, email=obj.email, name=obj.name, domain=obj.domain, role=role
             )
             if "is_active" in form.changed_data:
-                act = offboarding.reopen_user if obj.is_active else offboarding.close_user
-                act(actor=actor, user_id=obj.pk)
+                change_state = offboarding.reopen_user if obj.is_active else offboarding.close_user
+                change_state(actor=actor, user_id=obj.pk)
             assign_policy(actor=actor, target=User.objects.get(pk=obj.pk), policy=obj.policy)
             return
         password = form.cleaned_data["password1"]

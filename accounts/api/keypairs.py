@@ -200,8 +200,8 @@ def require_newest_secret(request: Request) -> None:
     """Require that a token presents its newest secret. A replaced secret may be stolen, and its
     thief must not obtain a token by it. Raises PermissionDenied.
     """
-    its = request.auth
-    if isinstance(its, KeyPair) and its.shown_secret_hash != its.secret_hash:
+    keypair = request.auth
+    if isinstance(keypair, KeyPair) and keypair.shown_secret_hash != keypair.secret_hash:
         raise PermissionDenied(
             _("This secret was replaced by another one: it creates and changes no tokens."),
             hint=_("Use the new secret."),

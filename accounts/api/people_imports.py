@@ -78,10 +78,12 @@ class PeopleImportListView(APIView):
         """
         values = PeopleImportInput.parse(request)
         actor = actor_of(request)
-        made = user_import.check_import(actor=actor, name=values["name"], content=values["content"].encode())
+        people_import = user_import.check_import(
+            actor=actor, name=values["name"], content=values["content"].encode()
+        )
         if not values["is_dry_run"]:
-            made = user_import.start_import(actor=actor, import_id=made.pk)
-        return Response(_shown(made), status=201)
+            people_import = user_import.start_import(actor=actor, import_id=people_import.pk)
+        return Response(_shown(people_import), status=201)
 
 
 class PeopleImportView(APIView):
@@ -126,13 +128,13 @@ class PeopleImportLinkView(APIView):
         Shown only once.
         """
         links = user_import.create_links(actor=actor_of(request), import_id=import_id)
-        told = [
+        values = [
             {"email": email, "sign_in_url": settings.BERTH_URL + reverse("sign-in-once", args=[code])}
             for email, code in links
         ]
-        return Response(SignInLinkOut(told, many=True).data, headers={"Cache-Control": "no-store"})
+        return Response(SignInLinkOut(values, many=True).data, headers={"Cache-Control": "no-store"})
 
 
 def _shown(found: PeopleImport) -> dict[str, Any]:
-    told = {name: getattr(found, name) for name in ("id", "name", "asked_at", "started_at", "finished_at")}
-    return dict(PeopleImportOut({**told, **asdict(found.tally())}).data)
+    values = {name: getattr(found, name) for name in ("id", "name", "asked_at", "started_at", "finished_at")}
+    return dict(PeopleImportOut({**values, **asdict(found.tally())}).data)

@@ -72,8 +72,8 @@ def budget_states(owners: Collection[Owner], at: datetime | None = None) -> list
     """
     now = at or clock.now()
     ids = {level: [pk for each, pk in owners if each is level] for level in OWNERS}
-    theirs = Q(project_id__in=ids[Level.PROJECT]) | Q(user_id__in=ids[Level.USER])
-    current = Budget.objects.filter(theirs, period_contains(now.astimezone(UTC).date()))
+    is_owned = Q(project_id__in=ids[Level.PROJECT]) | Q(user_id__in=ids[Level.USER])
+    current = Budget.objects.filter(is_owned, period_contains(now.astimezone(UTC).date()))
     return read_budget_states(current.select_related("project", "user").order_by("pk"), now)
 
 

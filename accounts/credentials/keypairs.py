@@ -181,9 +181,9 @@ def full_token_filter(token: str, at: datetime | None = None) -> Q:
     """Filter for rows whose creating token (field name `token`) still satisfies
     `require_full_token` at an instant, default now. A rotated secret changes nothing.
     """
-    its_end = Q(**{f"{token}__expires_at": None}) | Q(**{f"{token}__expires_at__gt": at or clock.now()})
-    its = {"is_active": True, "policy": None, "scopes__contains": sorted(FULL_SCOPES)}
-    return its_end & Q(**{f"{token}__{name}": value for name, value in its.items()})
+    is_unexpired = Q(**{f"{token}__expires_at": None}) | Q(**{f"{token}__expires_at__gt": at or clock.now()})
+    conditions = {"is_active": True, "policy": None, "scopes__contains": sorted(FULL_SCOPES)}
+    return is_unexpired & Q(**{f"{token}__{name}": value for name, value in conditions.items()})
 
 
 def _require_admin_scope(actor_token: KeyPair | None) -> None:

@@ -45,9 +45,9 @@ def end_reason(viewing: Viewing, viewer: User) -> str:
         return "switched_off"
     if not (person.is_active and person.domain.is_active):
         return "account_closed"
-    standing = ActorScope(user_id=viewer.pk, role=Role(viewer.role), domain_id=viewer.domain_id)
+    actor_scope = ActorScope(user_id=viewer.pk, role=Role(viewer.role), domain_id=viewer.domain_id)
     allowed = authorization.user_actions(
-        standing, user_id=person.pk, role=Role(person.role), domain_id=person.domain_id
+        actor_scope, user_id=person.pk, role=Role(person.role), domain_id=person.domain_id
     )
     return "" if Action.VIEW_AS in allowed else "permission_denied"
 

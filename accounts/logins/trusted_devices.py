@@ -54,8 +54,8 @@ def trust_device(request: Any, user: User) -> None:
 
 def forget_devices(user_id: int, *, except_request: HttpRequest | None = None) -> None:
     """Remove a user's trusted devices and networks, except the browser of `except_request`."""
-    kept = _device_name(_device_cookie(except_request)) if except_request is not None else ""
-    KnownPlace.objects.filter(user_id=user_id).exclude(name=kept).delete()
+    current = _device_name(_device_cookie(except_request)) if except_request is not None else ""
+    KnownPlace.objects.filter(user_id=user_id).exclude(name=current).delete()
 
 
 def set_device_cookie(request: HttpRequest, response: HttpResponse) -> None:

@@ -193,10 +193,10 @@ class ResourcePolicy(models.Model):
     def _check_new_hosts(self) -> None:
         """Check added storage hosts only, so that a removed host does not block other changes."""
         before = ResourcePolicy.objects.filter(pk=self.pk).values_list("allowed_storage_hosts", flat=True)
-        kept = before.first() or ()
+        known_hosts = before.first() or ()
         if hosts := storage_host_names.get()():
             check_known_hosts(
-                (entry for entry in self.allowed_storage_hosts or () if entry not in kept), hosts
+                (entry for entry in self.allowed_storage_hosts or () if entry not in known_hosts), hosts
             )
 
 

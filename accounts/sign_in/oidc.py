@@ -71,7 +71,7 @@ class OidcClient:
     def finish(self, code: str, stored: dict[str, Any]) -> ProviderIdentity:
         """Exchange the code, which works once, and return the identity."""
         answer = self._client().get_access_token(code, pkce_code_verifier=stored["verifier"])
-        return self._claim_of(answer, stored["nonce"])
+        return self._read_identity(answer, stored["nonce"])
 
     def _client(self) -> OAuth2Client:
         methods = self.config.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
@@ -80,7 +80,7 @@ class OidcClient:
             self.callback_url, basic_auth="client_secret_post" not in methods,
         )  # fmt: skip
 
-    def _claim_of(self, answer: dict[str, Any], nonce: str) -> ProviderIdentity:
+    def _read_identity(self, answer: dict[str, Any], nonce: str) -> ProviderIdentity:
         """Return the identity of the ID token, with the address of the userinfo endpoint if need be."""
         claims = self._verified(answer["id_token"], nonce)
         if "email" not in claims and "userinfo_endpoint" in self.config:

@@ -53,8 +53,12 @@ def visible_invitations(actor: Actor) -> QuerySet[Invitation]:
     """Invitations of the own domain for its admin and monitor; all for superadmins and monitors.
     Links mailed during sign-up are not included.
     """
-    made = Invitation.objects.select_related("domain", "inviter", "policy").exclude(inviter=None)
-    return made if sees_everything(actor) else made.filter(domain_id__in=overseen_domain_ids(actor))
+    invitations = Invitation.objects.select_related("domain", "inviter", "policy").exclude(inviter=None)
+    return (
+        invitations
+        if sees_everything(actor)
+        else invitations.filter(domain_id__in=overseen_domain_ids(actor))
+    )
 
 
 def access_invitation(actor: Actor, invitation_id: int) -> Invitation:

@@ -135,7 +135,7 @@ def continue_offboarding(case_id: int) -> OffBoarding:
         if item["is_done"] or item["step"] not in handlers:
             continue
         try:
-            settled = handlers[item["step"]].settle(case, item["id"], actor)
+            settled = handlers[item["step"]].resolve_item(case, item["id"], actor)
         except BerthError as refusal:
             log.warning("offboarding.later", case_id=case_id, item=item["id"], error=refusal.message)
             settled = None

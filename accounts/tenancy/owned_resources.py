@@ -5,13 +5,13 @@
 from django.utils.translation import gettext as _
 
 from accounts.models import Domain, Project, User
-from accounts.ports import Item, OffboardingHandler, offboarding_handlers
+from accounts.ports import OffboardingHandler, OwnedItem, offboarding_handlers
 
 SHOWN = 5
 Owner = User | Project | Domain
 
 
-def owned_items(user: User) -> list[tuple[OffboardingHandler, Item]]:
+def owned_items(user: User) -> list[tuple[OffboardingHandler, OwnedItem]]:
     """Return the resources of a user that must be resolved, each with its handler."""
     return [(handler, item) for handler in offboarding_handlers.get() for item in handler.items(user)]
 

@@ -205,15 +205,15 @@ def apply_line(*, actor: Actor, line: CsvRow) -> RowResult:
     name = line.values.get("name")
     if person is None:
         person = create_user(
-            actor=actor, email=line.email, password=None, domain=context.domain_of(line),
+            actor=actor, email=line.email, password=None, domain=context.domain_for(line),
             role=Role(role or Role.USER), name=name or "",
         )  # fmt: skip
     elif {"name", "role"} & set(result.changes):
         new_role = Role(role) if "role" in result.changes and role else None
         update_user(actor=actor, user_id=person.pk, name=name, role=new_role)
-    for project in context.projects_for(line, without=context.project_ids_of(person)):
+    for project in context.projects_for(line, without=context.project_ids_for(person)):
         add_member(actor=actor, project=project, user=person)
-    policy = context.policy_of(line, person.domain_id)
+    policy = context.policy_for(line, person.domain_id)
     if policy is not None and policy.pk != person.policy_id:
         assign_policy(actor=actor, target=person, policy=policy)
     return result
@@ -277,7 +277,7 @@ class ImportContext:
         named = visible_policies(actor).filter(name__in={line.values.get("policy", "") for line in lines})
         self.policies = {(each.domain_id, each.name): each for each in named}
 
-    def domain_of(self, line: CsvRow) -> Domain:
+    def domain_for(self, line: CsvRow) -> Domain:
         """Return the domain of a row without faults."""
         name = line.values.get("domain")
         domain = self.domains.get(name) if name else self._own_domain()
@@ -287,28 +287,28 @@ class ImportContext:
 
     def projects_for(self, line: CsvRow, *, without: Collection[int]) -> list[Project]:
         person = self.people.get(line.email)
-        domain_id = person.domain_id if person else self.domain_of(line).pk
+        domain_id = person.domain_id if person else self.domain_for(line).pk
         people_import = (self.projects.get((domain_id, name)) for name in line.projects)
         return [project for project in people_import if project is not None and project.pk not in without]
 
-    def policy_of(self, line: CsvRow, domain_id: int) -> ResourcePolicy | None:
+    def policy_for(self, line: CsvRow, domain_id: int) -> ResourcePolicy | None:
         """Return the policy named by the row; that of the domain takes precedence."""
         name = line.values.get("policy", "")
         return self.policies.get((domain_id, name)) or self.policies.get((None, name))
 
     def new_user(self, line: CsvRow) -> NewUser:
         """Return the account that a row creates."""
-        domain = self.domain_of(line)
+        domain = self.domain_for(line)
         return NewUser(
             email=line.email,
             name=line.values.get("name", ""),
             role=Role(line.values.get("role") or Role.USER),
             domain=domain,
             projects=tuple(self.projects_for(line, without=())),
-            policy=self.policy_of(line, domain.pk),
+            policy=self.policy_for(line, domain.pk),
         )
 
-    def project_ids_of(self, person: User | None) -> set[int]:
+    def project_ids_for(self, person: User | None) -> set[int]:
         return {each.project_id for each in person.memberships.all()} if person else set()
 
     def result(self, line: CsvRow) -> RowResult:
@@ -349,7 +349,7 @@ class ImportContext:
         return {**faults, **(self._of_new(line) if person is None and domain is not None else {})}
 
     def _policy_fault(self, line: CsvRow, domain: Domain) -> str:
-        policy = self.policy_of(line, domain.pk)
+        policy = self.policy_for(line, domain.pk)
         if policy is None:
             return _("There is no policy {name}.").format(name=quoted(line.values["policy"], 64))
         if policy.domain_id is None and not policy.is_default and not may_do_everything(self.actor):
@@ -388,10 +388,12 @@ class ImportContext:
     def _changes(self, line: CsvRow, person: User) -> tuple[str, ...]:
         now = {"name": person.name, "role": person.role}
         changes = [name for name, value in now.items() if line.values.get(name, value) != value]
-        policy = self.policy_of(line, person.domain_id)  # a domain's policy of the same name takes precedence
+        policy = self.policy_for(
+            line, person.domain_id
+        )  # a domain's policy of the same name takes precedence
         if policy is not None and policy.pk != person.policy_id:
             changes.append("policy")
-        joins = self.projects_for(line, without=self.project_ids_of(person))
+        joins = self.projects_for(line, without=self.project_ids_for(person))
         return (*changes, *(["projects"] if joins else []))
 
     def _refused_changes(self, person: User, changes: Collection[str]) -> dict[str, str]:

@@ -77,12 +77,12 @@ def invitation_list(request: HttpRequest) -> HttpResponse:
                 **{**wanted, "role": Role(wanted["role"])},
                 policy=ResourcePolicy.objects.filter(pk=policy).first() if policy else None,
             )
-            made = {
+            created = {
                 "invitation": invitation,
                 "url": url,
                 "is_mailed": bool(invitation.email) and settings.BERTH_MAIL,
             }
-            return _page(request, actor, _form(actor), made=made, status=201)
+            return _page(request, actor, _form(actor), created=created, status=201)
     return _page(request, actor, form, status=422 if request.method == "POST" else 200)
 
 
@@ -122,7 +122,7 @@ def _page(
     actor: Actor,
     form: InvitationForm,
     *,
-    made: dict[str, Any] | None = None,
+    created: dict[str, Any] | None = None,
     status: int = 200,
 ) -> HttpResponse:
     without = () if sees_everything(actor) else ("domain",)
@@ -137,7 +137,7 @@ def _page(
         "rows": [_row(invitation, can_invite) for invitation in page],
         "form": form if can_invite and form.domains else None,
         "can_invite": can_invite,
-        "made": made,
+        "created": created,
         "sees_all": sees_everything(actor),
     }
     return render(request, "accounts/invitations.html", context, status=status)

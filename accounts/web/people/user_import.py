@@ -55,8 +55,10 @@ def import_form(request: HttpRequest) -> HttpResponse:
         file = form.cleaned_data["file"]
         with errors_in_form(form):
             # One byte more than the limit shows that the file is too large.
-            made = user_import.check_import(actor=actor, name=file.name, content=file.read(MOST_BYTES + 1))
-            return redirect("people-import", made.pk)
+            people_import = user_import.check_import(
+                actor=actor, name=file.name, content=file.read(MOST_BYTES + 1)
+            )
+            return redirect("people-import", people_import.pk)
     return _form_page(request, actor, form)
 
 
@@ -71,24 +73,26 @@ def import_template(request: HttpRequest) -> HttpResponse:
 @login_required
 def import_page(request: HttpRequest, import_id: int) -> HttpResponse:
     """Show the planned effect or result of each row, as page or htmx fragment."""
-    found = access_import(require_administrator(request), import_id)
-    tally = found.tally()
+    people_import = access_import(require_administrator(request), import_id)
+    tally = people_import.tally()
     counts = tally.counts
     total = sum(counts.values())
     chosen = request.GET.get("outcome", "")
-    lines = found.lines.filter(outcome=chosen) if chosen in Outcome.values else found.lines.all()
+    lines = (
+        people_import.lines.filter(outcome=chosen) if chosen in Outcome.values else people_import.lines.all()
+    )
     page = Paginator(lines, PAGE_ROWS).get_page(request.GET.get("page"))
     good = counts.get(Outcome.NEW, 0) + counts.get(Outcome.CHANGED, 0)
     context = {
-        "people_import": found,
+        "people_import": people_import,
         "tabs": _tabs(counts, total, chosen),
         "page": page,
         "rows": [_row(line) for line in page],
         "good": good,
         "done": tally.done,
         "to_do": tally.to_do,
-        "has_new": bool(found.finished_at and counts.get(Outcome.NEW)),
-        "is_under_way": bool(found.started_at and not found.finished_at),
+        "has_new": bool(people_import.finished_at and counts.get(Outcome.NEW)),
+        "is_under_way": bool(people_import.started_at and not people_import.finished_at),
     }
     return render_page_or_fragment(request, "accounts/import.html", "accounts/_import.html", context)
 
@@ -96,18 +100,20 @@ def import_page(request: HttpRequest, import_id: int) -> HttpResponse:
 @require_POST
 @login_required
 def start_import(request: HttpRequest, import_id: int) -> HttpResponse:
-    found = user_import.start_import(actor=_require_importer(request), import_id=import_id)
-    if found.finished_at:
+    people_import = user_import.start_import(actor=_require_importer(request), import_id=import_id)
+    if people_import.finished_at:
         messages.success(request, _("The rows are taken in; what came of each stands below."))
-    return redirect("people-import", found.pk)
+    return redirect("people-import", people_import.pk)
 
 
 @require_GET
 @login_required
 def import_report(request: HttpRequest, import_id: int) -> HttpResponse:
     """Return the rows with their results as CSV."""
-    found = access_import(require_administrator(request), import_id)
-    return csv_file(f"people-import-{found.pk}.csv", [REPORT_COLUMNS, *map(_cells, found.lines.all())])
+    people_import = access_import(require_administrator(request), import_id)
+    return csv_file(
+        f"people-import-{people_import.pk}.csv", [REPORT_COLUMNS, *map(_cells, people_import.lines.all())]
+    )
 
 
 @require_POST

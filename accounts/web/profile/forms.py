@@ -40,8 +40,8 @@ class TokenForm(TokenChangeForm):
     life = UncheckedChoice(label=gettext_lazy("Expires"), required=False)
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        usual = {"scopes": [scope.value for scope in TokenScope], "life": str(DEFAULT_LIFETIME.days)}
-        super().__init__(*arguments, initial=usual, **options)
+        initial = {"scopes": [scope.value for scope in TokenScope], "life": str(DEFAULT_LIFETIME.days)}
+        super().__init__(*arguments, initial=initial, **options)
         self.fields["life"].choices = [  # type: ignore[attr-defined]
             *(
                 (str(days), ngettext("in {count} day", "in {count} days", days).format(count=days))

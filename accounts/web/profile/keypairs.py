@@ -40,13 +40,13 @@ def keys_page(request: HttpRequest) -> HttpResponse:
     form = TokenForm(request.POST)
     if not form.is_valid():
         return _page(request, form, status=400)
-    asked = form.cleaned_data
+    values = form.cleaned_data
     try:
         keypair, token = keypairs.create_keypair(
             actor=actor_of(request),
-            name=asked["name"],
-            scopes=asked["scopes"],
-            expires_at=_expiry(asked["life"]),
+            name=values["name"],
+            scopes=values["scopes"],
+            expires_at=_expiry(values["life"]),
         )
     except BerthError as refusal:
         add_errors(form, refusal)
@@ -66,10 +66,10 @@ def token_page(request: HttpRequest, keypair_id: int) -> HttpResponse:
     form = TokenChangeForm(request.POST)
     if not form.is_valid():
         return _token_page(request, keypair, form, status=400)
-    asked = form.cleaned_data
+    values = form.cleaned_data
     try:
         keypairs.update_keypair(
-            actor=actor, keypair_id=keypair_id, name=asked["name"], scopes=asked["scopes"]
+            actor=actor, keypair_id=keypair_id, name=values["name"], scopes=values["scopes"]
         )
     except BerthError as refusal:
         add_errors(form, refusal)

@@ -53,15 +53,15 @@ def ssh_keys_page(request: HttpRequest) -> HttpResponse:
     form = SshKeyForm(request.POST)
     if not form.is_valid():
         return _page(request, form, status=400)
-    asked = form.cleaned_data
+    values = form.cleaned_data
     try:
         added = ssh_keys.add_ssh_key(
-            actor=actor_of(request), public_key=asked["public_key"], name=asked["name"]
+            actor=actor_of(request), public_key=values["public_key"], name=values["name"]
         )
     except BerthError as refusal:
         add_errors(form, refusal)
         if isinstance(refusal.__cause__, PrivateKeyError):
-            form.data = {"name": asked["name"]}
+            form.data = {"name": values["name"]}
         return _page(request, form, status=refusal.http_status)
     messages.success(request, _("The SSH key “{name}” is added.").format(name=added.name))
     return redirect("ssh-keys")
