@@ -16,14 +16,14 @@ from accounts.web.people import (
     users,
 )
 from accounts.web.policies import policies
-from accounts.web.profile import keypairs, languages, profile, security, ssh_keys
+from accounts.web.profile import keypairs, languages, profile, ssh_keys
 from accounts.web.sign_in import oidc, sign_up
 
 urlpatterns = [
     path("profile/", profile.profile, name="profile"),
-    path("profile/security/", security.security, name="security"),
-    path("profile/security/logins/end/", security.end_other_logins, name="end-other-logins"),
-    path("profile/security/logins/<str:login_id>/end/", security.end_login, name="end-login"),
+    path("profile/security/", profile.security, name="security"),
+    path("profile/security/logins/end/", profile.end_other_logins, name="end-other-logins"),
+    path("profile/security/logins/<str:login_id>/end/", profile.end_login, name="end-login"),
     path("profile/tokens/", keypairs.keys_page, name="keys"),
     path("profile/tokens/<int:keypair_id>/", keypairs.token_page, name="token"),
     path("profile/tokens/<int:keypair_id>/rotate/", keypairs.rotate_token, name="rotate-token"),

@@ -29,7 +29,7 @@ from accounts.forms.limit_fields import (
     percent_field,
     span_field,
 )
-from accounts.models import ALLOW_COLUMNS, UTILIZATION_RULES, ResourcePolicy
+from accounts.models import ALLOW_COLUMNS, COLUMNS, UTILIZATION_RULES, ResourcePolicy
 from common.values.resources import CPU, MEM
 
 # Fields of the page by heading, with the text below it.
@@ -86,10 +86,7 @@ ALLOWED = (
     tuple(ALLOW_COLUMNS.values()),
 )
 SLOT_FIELDS = ("max_slots", "max_pending_slots")
-SINGLE_FIELDS = (
-    "max_sessions", "max_pending_sessions", "max_containers", "max_lifetime_s", "max_idle_s", "max_extensions",
-    "max_extension_s", *MIN_UTILIZATION_COLUMNS, "use_rule", "use_window_s", "use_grace_s", "max_priority", "max_folders", "max_folder_bytes", "max_keypairs", "max_requests", "max_browsers",
-)  # fmt: skip
+SINGLE_FIELDS = (*COLUMNS.values(), "use_rule")
 _DEVICES = gettext_lazy(
     "Like “cuda=2, rocm=1”, in whole devices or shares. Devices that are not named are unlimited."
 )

@@ -3,27 +3,69 @@
 from datetime import datetime, timedelta
 from typing import Any
 
+from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
+from accounts.core.token_secrets import DEFAULT_LIFETIME
 from accounts.credentials import keypairs
 from accounts.credentials.keypairs import access_keypair, visible_keypairs
 from accounts.models import KeyPair
 from accounts.web.form_errors import add_errors
 from accounts.web.page_access import require_administrator
-from accounts.web.profile.forms import GRACES_HOURS, LIFETIMES_DAYS, NEVER, TokenChangeForm, TokenForm
 from common import clock
 from common.errors import BerthError, InvalidInput
+from common.pages.form_fields import UncheckedChoice, UncheckedField, UncheckedMultipleChoice
 from common.rest.actor import actor_of
 from common.rest.idempotency import submit_once
 from common.token_scopes import TITLES, TokenScope
+
+LIFETIMES_DAYS = (7, 30, 90, 180, 365)
+NEVER = "never"
+GRACES_HOURS = (0, 1, 24)
+
+
+class TokenChangeForm(forms.Form):
+    name = UncheckedField(
+        max_length=60,
+        label=gettext_lazy("Purpose"),
+        widget=forms.TextInput(
+            attrs={"placeholder": gettext_lazy("laptop, nightly training…"), "autocomplete": "off"}
+        ),
+    )
+    scopes = UncheckedMultipleChoice(
+        label=gettext_lazy("Scopes"),
+        required=False,
+        widget=forms.CheckboxSelectMultiple(attrs={"class": "form-check-input"}),
+    )
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.fields["scopes"].choices = [(scope.value, _(TITLES[scope])) for scope in TokenScope]  # type: ignore[attr-defined]
+
+
+class TokenForm(TokenChangeForm):
+    """Form of a new token. `life` is a number of days, or NEVER."""
+
+    life = UncheckedChoice(label=gettext_lazy("Expires"), required=False)
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        initial = {"scopes": [scope.value for scope in TokenScope], "life": str(DEFAULT_LIFETIME.days)}
+        super().__init__(*arguments, initial=initial, **options)
+        self.fields["life"].choices = [  # type: ignore[attr-defined]
+            *(
+                (str(days), ngettext("in {count} day", "in {count} days", days).format(count=days))
+                for days in LIFETIMES_DAYS
+            ),
+            (NEVER, _("never; delete it yourself")),
+        ]
 
 
 @login_required
