@@ -41,7 +41,7 @@ def test_a_domain_admin_invites_and_the_person_is_in_the_project(
     answer = browser.post("/people/invitations/", form)
     assert answer.status_code == 201
     assert answer["Cache-Control"].count("no-store")
-    path = answer.context["made"]["url"].partition("8080")[2]
+    path = answer.context["created"]["url"].partition("8080")[2]
     assert path.startswith("/invitation/")
     assert path not in words(browser.get("/people/invitations/"))
 
