@@ -94,7 +94,7 @@ def test_ports_of_apps_are_opened_beyond_the_loopback(
     monkeypatch.setattr(sys, "argv", ["web_server", "--host", host, "--port", "0"])
     monkeypatch.setattr(web_server.settings, "BERTH_APPS_PORTS", [0, 0])
     monkeypatch.setattr(web_server.uvicorn, "Server", Server)
-    monkeypatch.setattr(web_server.app_ports, "open_ports", opened.extend)
+    monkeypatch.setattr(web_server.app_ports, "set_listening_ports", opened.extend)
     monkeypatch.setattr(web_server, "raise_descriptor_limit", lambda: None)
     monkeypatch.setattr(web_server, "freeze_startup_objects", lambda: None)
     web_server.main()
