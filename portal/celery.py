@@ -5,8 +5,7 @@ import os
 from celery import Celery
 from celery.signals import setup_logging, worker_ready
 
-from portal.processes.descriptors import raise_descriptor_limit
-from portal.processes.gc_tuning import freeze_startup_objects
+from portal.processes.tuning import freeze_startup_objects, raise_descriptor_limit
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 

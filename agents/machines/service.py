@@ -182,7 +182,7 @@ def record_heartbeat(agent_id: int, seen: Observation) -> Agent:
 
 
 @transaction.atomic
-def shift_instants(step: ClockJump) -> None:
+def shift_timestamps(step: ClockJump) -> None:
     """Move timestamps by a clock jump, so that it makes no agent silent or lost for longer."""
     # in the lock order of ADR 8
     list(Agent.objects.order_by("pk").select_for_update(no_key=True).values_list("pk"))

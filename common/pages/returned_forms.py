@@ -7,7 +7,7 @@ that another site makes a browser send is refused, so that no stranger can prefi
 one click away from being sent.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -24,6 +24,7 @@ from django.utils.translation import ngettext
 from common.errors import BerthError, NotAuthenticated, PermissionDenied
 from common.pages.error_pages import error_page
 from common.pages.htmx import local_url
+from common.pages.middleware import Middleware
 
 TOKEN_FIELD = "csrfmiddlewaretoken"
 OPENED_BY_FIELD = "csrf_opened_by"  # user for whom the page was made; written by {% csrf_token %}
@@ -70,11 +71,8 @@ class FirstStep:
     words: str
 
 
-class ReturnedFormsMiddleware:
+class ReturnedFormsMiddleware(Middleware):
     """Returns the form of a signed-out user: a redirect to sign-in would lose the input."""
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)

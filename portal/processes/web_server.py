@@ -16,8 +16,7 @@ from django.conf import settings
 from portal.ops.services.sockets import listen
 from portal.ops.setup.env_file import LOOPBACK
 from portal.processes.asgi import app_proxy, application
-from portal.processes.descriptors import raise_descriptor_limit
-from portal.processes.gc_tuning import freeze_startup_objects
+from portal.processes.tuning import freeze_startup_objects, raise_descriptor_limit
 from sessions_app.gateway.proxy import app_ports
 from transport.server import TrustedProxies, protocol_class
 

@@ -6,26 +6,32 @@ from typing import Any
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.db.models import Count
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 
 from accounts.core.limits import Scope
 from accounts.limits import read_scopes, scope_ids
+from accounts.models import User
 from accounts.selectors import cached_projects, may_do_everything, sees_everything
+from agents.core.states import AgentState
+from agents.models import Agent
 from common.errors import NotFound
 from common.pages.htmx import render_page_or_fragment
+from common.pages.status_styles import Tone
 from common.pages.toasts import offer_undo
 from common.rest.actor import actor_of
 from common.values.resources import format_slots
 from images.models import ContainerImage
 from images.selectors import refusal_summaries, visible_images
+from portal.api.health import redis_answers
 from portal.web.api_reference import operation_groups
-from portal.web.overview import overview_facts
 from portal.web.style_samples import sample_context, sample_log, sample_metrics
 from sessions_app.core.states import Status
-from sessions_app.models import ResourcePreset
+from sessions_app.models import ComputeSession, ResourcePreset
 from sessions_app.presentation import session as presentation_session
 from sessions_app.selectors import own_sessions
 from sessions_app.session_templates.presets import offered_presets
@@ -135,3 +141,43 @@ def api_reference(request: HttpRequest) -> HttpResponse:
     sample_line = f"curl -H 'Authorization: Bearer TOKEN' {settings.BERTH_URL}/api/v1/sessions/"
     context = {"groups": operation_groups(), "sample_line": sample_line}
     return render(request, "portal/api_reference.html", context)
+
+
+def overview_facts() -> list[dict[str, Any]]:
+    """Return [{"label", "value", "icon", "tone", "url"}]. 3 queries."""
+    sessions = _counts(ComputeSession.objects.live())
+    agents = dict(Agent.objects.order_by().values_list("state").annotate(Count("pk")))
+    connected, lost = agents.get(AgentState.CONNECTED.value, 0), agents.get(AgentState.LOST.value, 0)
+    waiting = sessions.get(Status.PENDING.value, 0)
+    has_redis = redis_answers()
+    return [
+        _fact(
+            _("Running sessions"),
+            sessions.get(Status.RUNNING.value, 0),
+            "terminal-2",
+            url=reverse("session-list"),
+        ),
+        _fact(_("Waiting sessions"), waiting, "hourglass", tone=Tone.WARN if waiting else Tone.GOOD),
+        _fact(
+            _("Agents connected"),
+            _("{connected}, {lost} lost").format(connected=connected, lost=lost) if lost else connected,
+            "server",
+            tone=Tone.BAD if lost else Tone.GOOD,
+            url=reverse("agents"),
+        ),
+        _fact(
+            _("People"),
+            User.objects.filter(is_active=True).count(),
+            "users",
+            url=reverse("admin:accounts_user_changelist"),
+        ),
+        *([] if has_redis else [_fact("Redis", _("does not answer"), "server-off", tone=Tone.BAD)]),
+    ]
+
+
+def _counts(sessions: Any) -> dict[str, int]:
+    return dict(sessions.order_by().values_list("status").annotate(Count("pk")))
+
+
+def _fact(label: str, value: object, icon: str, *, tone: Tone = Tone.GOOD, url: str = "") -> dict[str, Any]:
+    return {"label": label, "value": value, "icon": icon, "tone": tone, "url": url}

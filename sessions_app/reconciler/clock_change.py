@@ -65,4 +65,4 @@ def _shift(step: ClockJump) -> None:
     enforcer.shift_timestamps(step)
     preemption.shift_timestamps(step)
     delivery.shift_timestamps(step)
-    agents_service.shift_instants(step)
+    agents_service.shift_timestamps(step)

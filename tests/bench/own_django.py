@@ -12,7 +12,7 @@ from django.db import ProgrammingError, connection, connections
 
 import tests.servers  # fills the environment
 from common.messaging.redis import client as redis_client
-from portal.processes.gc_tuning import freeze_startup_objects
+from portal.processes.tuning import freeze_startup_objects
 from tests.bench.frame import say
 
 os.environ["DJANGO_SETTINGS_MODULE"] = "portal.settings"

@@ -32,7 +32,7 @@ from common import clock
 from common.actors import SYSTEM, Actor
 from common.errors import BerthError
 from common.messaging.redis import client
-from portal.processes.gc_tuning import freeze_startup_objects
+from portal.processes.tuning import freeze_startup_objects
 from scheduler.commit.plan_commit import GroupBusy, StalePlan
 from sessions_app.admission.service import enqueue_batch, enqueue_session
 from sessions_app.core.array_spec import check_array

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from portal.processes import descriptors, web_server
+from portal.processes import tuning, web_server
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_a_taken_port_is_an_error_for_the_portal_and_left_out_for_apps(taken: in
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ((1024, resource.RLIM_INFINITY), (descriptors.DESCRIPTORS, resource.RLIM_INFINITY)),
+        ((1024, resource.RLIM_INFINITY), (tuning.DESCRIPTORS, resource.RLIM_INFINITY)),
         ((1024, 4096), (4096, 4096)),
         ((4096, 4096), None),
         ((resource.RLIM_INFINITY, resource.RLIM_INFINITY), None),
@@ -73,7 +73,7 @@ def test_the_limit_of_descriptors_only_rises(
     made: list[tuple[int, int]] = []
     monkeypatch.setattr(resource, "getrlimit", lambda which: before)
     monkeypatch.setattr(resource, "setrlimit", lambda which, limits: made.append(limits))
-    descriptors.raise_descriptor_limit()
+    tuning.raise_descriptor_limit()
     assert made == ([] if after is None else [after])
 
 

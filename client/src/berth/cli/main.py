@@ -14,12 +14,10 @@ from typer.main import get_command
 from berth.cli import (
     account,
     arrays,
-    audit,
     batch,
     browsers,
     budgets,
     callbacks,
-    check,
     copying,
     dotfiles,
     folders,
@@ -117,7 +115,7 @@ for name, command in (
     ("limits", lists.limits),
     ("run", batch.run),
     ("start", sessions.start),
-    ("check", check.check),
+    ("check", waiting.check),
     ("create", request_file.create),
     ("ls", sessions.ls),
     ("show", sessions.show),
@@ -157,7 +155,7 @@ app.add_typer(users.app, name="user")
 app.add_typer(dotfiles.app, name="dotfile")
 app.add_typer(dotfiles.script_app, name="startup-script")
 app.add_typer(groups.domain_app, name="domain")
-app.command("audit")(audit.audit)
+app.command("audit")(lists.audit)
 app.command("events")(lists.events)
 app.command("api")(raw_call.api)
 app.command("completion")(completion)
