@@ -145,8 +145,9 @@ def access_visible_group(actor: Actor, name: str = "") -> ResourceGroup:
     groups = visible_resource_groups(actor).order_by("-is_default", "name")
     group = (groups.filter(name=name) if name else groups).first()
     if group is None:
-        sentence = _("There is no resource group {name} for you.").format(name=quoted(name, 64))
-        raise NotFound(sentence, fields={"resource_group": [sentence]})
+        raise NotFound.at(
+            "resource_group", _("There is no resource group {name} for you.").format(name=quoted(name, 64))
+        )
     return group
 
 
@@ -169,8 +170,7 @@ def agent_named(actor: Actor, name: str) -> Agent:
     """Return the visible agent of this name that is in use. Raises NotFound."""
     agent = visible_agents(actor).in_use().filter(name=name).first()
     if agent is None:
-        sentence = _("There is no agent {name}.").format(name=quoted(name, 64))
-        raise NotFound(sentence, fields={"agent": [sentence]})
+        raise NotFound.at("agent", _("There is no agent {name}.").format(name=quoted(name, 64)))
     return agent
 
 

@@ -47,7 +47,7 @@ def image_not_found(wanted: str) -> NotFound:
     """Return the error for an image that the actor cannot use."""
     sentence = _("There is no image {name} to start from.").format(name=quoted(wanted, 80))
     hint = _("GET /api/v1/images/ lists those that are.")
-    return NotFound(sentence, hint=hint, fields={"image": [sentence]})
+    return NotFound.at("image", sentence, hint=hint)
 
 
 def image_named(wanted: str) -> Q:

@@ -13,7 +13,7 @@ from accounts.admission_gate import precede_admissions
 from accounts.selectors import require_superadmin
 from common.actors import Actor
 from common.audit import audit_log
-from common.errors import InvalidInput, NotFound
+from common.errors import NotFound, invalid_field
 from images.core.labels import read_hints
 from images.core.references import ImageReference, parse_reference
 from images.models import ContainerImage, Registry
@@ -45,10 +45,8 @@ def discover_image(*, actor: Actor, reference: str, facts: ImageFacts) -> Contai
     enabled) are never overwritten. Raises InvalidInput for an invalid reference.
     """
     require_superadmin(actor)
-    try:
+    with invalid_field("reference"):
         parsed = parse_reference(reference)
-    except ValueError as error:
-        raise InvalidInput(str(error), fields={"reference": [str(error)]}) from error
 
     hints = read_hints(facts.labels)
     content = {

@@ -153,7 +153,7 @@ def access_storage_host(name: str) -> StorageHost:
             if name
             else _("There is no storage host yet.")
         )
-        raise NotFound(sentence, hint=_("Ask an administrator."), fields={"host": [sentence]})
+        raise NotFound.at("host", sentence, hint=_("Ask an administrator."))
     return host
 
 

@@ -16,10 +16,10 @@ from accounts.selectors import access_usable_project, get_acting_user
 from common.actors import SYSTEM, Actor
 from common.audit import audit_log
 from common.db.row_locks import RowLock, lock_rows
-from common.errors import BerthError, Conflict, InvalidInput, LimitExceeded
+from common.errors import BerthError, Conflict, LimitExceeded, invalid_field
 from common.messaging.dispatch import TaskName, enqueue_on_commit
 from vfolders import lifecycle
-from vfolders.core.paths import UnsafePath, parse_folder_name
+from vfolders.core.paths import parse_folder_name
 from vfolders.core.permissions import Action
 from vfolders.core.states import FolderState
 from vfolders.models import StorageHost, VFolder
@@ -56,7 +56,9 @@ def create_folder(*, actor: Actor, name: str, project: str = "", host: str = "")
     found_project = access_usable_project(actor, project) if project else None
     actor_scopes = scope_ids(actor, found_project).keys()
     found_host = access_storage_host(host) if host else usual_storage_host(read_scopes(actor_scopes))
-    folder = _new_folder(actor, _checked_name(name), found_project, found_host)
+    with invalid_field("name"):
+        folder_name = parse_folder_name(name)
+    folder = _new_folder(actor, folder_name, found_project, found_host)
     owner_scopes = ScopeIds(domain=folder.domain_id, project=folder.project_id, user=folder.owner_id).keys()
 
     def check_folder_limits(requested: Mapping[str, int]) -> None:
@@ -165,10 +167,3 @@ def _name_is_taken(folder: VFolder) -> Conflict:
         hint=_("Choose another name."),
         fields={"name": [_("This name is taken.")]},
     )
-
-
-def _checked_name(name: str) -> str:
-    try:
-        return parse_folder_name(name)
-    except UnsafePath as error:
-        raise InvalidInput(str(error), fields={"name": [str(error)]}) from error

@@ -46,7 +46,7 @@ def reserve_agents(  # noqa: PLR0913 -- all by name
     now = clock.now()
     start = now if starts_at is None else max(starts_at, now - TOLERATED)
     if starts_at is not None and starts_at < start:
-        raise _wrong(
+        raise InvalidInput.at(
             "starts_at", _("{time} UTC is past. Begin now or later.").format(time=_utc_text(starts_at))
         )
     _check(name, start, ends_at, now)
@@ -156,14 +156,14 @@ def _check_future(
     """Check that changed start and end are not in the past. Raises InvalidInput."""
     if ends_at is not None and ends_at <= now:
         sentence = _("{time} UTC is past. To end it now, cancel the reservation.")
-        raise _wrong("ends_at", sentence.format(time=_utc_text(ends_at)))
+        raise InvalidInput.at("ends_at", sentence.format(time=_utc_text(ends_at)))
     if starts_at is None or starts_at == reservation.starts_at:
         return
     if reservation.starts_at <= now:
         sentence = _("It began at {time} UTC, which stays.")
-        raise _wrong("starts_at", sentence.format(time=_utc_text(reservation.starts_at)))
+        raise InvalidInput.at("starts_at", sentence.format(time=_utc_text(reservation.starts_at)))
     if starts_at < now - TOLERATED:
-        raise _wrong(
+        raise InvalidInput.at(
             "starts_at", _("{time} UTC is past. Begin now or later.").format(time=_utc_text(starts_at))
         )
 
@@ -171,28 +171,28 @@ def _check_future(
 def _check(name: str, starts_at: datetime, ends_at: datetime, now: datetime) -> None:
     """Check name and period. Raises InvalidInput."""
     if not name.strip():
-        raise _wrong("name", _("Give it a name."))
+        raise InvalidInput.at("name", _("Give it a name."))
     if ends_at <= starts_at:
-        raise _wrong("ends_at", _("It has to end after it begins."))
+        raise InvalidInput.at("ends_at", _("It has to end after it begins."))
     if starts_at - now > FURTHEST:
         sentence = _("{time} UTC is more than a year ahead. Give an earlier time.")
-        raise _wrong("starts_at", sentence.format(time=_utc_text(starts_at)))
+        raise InvalidInput.at("starts_at", sentence.format(time=_utc_text(starts_at)))
     if ends_at - starts_at > LONGEST:
         sentence = _(
             "A reservation lasts a year at most. For longer, put the machines into a group of their own."
         )
-        raise _wrong("ends_at", sentence)
+        raise InvalidInput.at("ends_at", sentence)
 
 
 def _machines(group: ResourceGroup, names: Collection[str]) -> list[Agent]:
     """Return the agents of the group with these names. Raises InvalidInput."""
     if not names:
-        raise _wrong("agents", _("Choose one machine at least."))
+        raise InvalidInput.at("agents", _("Choose one machine at least."))
     found = list(group.agents.in_use().filter(name__in=names).order_by("pk"))
     missing = sorted(set(names) - {agent.name for agent in found})
     if missing:
         sentence = _("“{group}” has no machine {agent}.")
-        raise _wrong("agents", sentence.format(group=group.name, agent=quoted(missing[0], 64)))
+        raise InvalidInput.at("agents", sentence.format(group=group.name, agent=quoted(missing[0], 64)))
     return found
 
 
@@ -227,7 +227,3 @@ def _replan(group: ResourceGroup) -> None:
 def _utc_text(instant: datetime) -> str:
     """Return the time in UTC, because inputs come in the user's time zone."""
     return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M}"
-
-
-def _wrong(field: str, sentence: str) -> InvalidInput:
-    return InvalidInput(sentence, fields={field: [sentence]})

@@ -178,8 +178,7 @@ def save_limit(
     limits[index : index + 1] = [dict(limit)]
     name = str(limit.get("name", "")).strip()
     if any(other["name"] == name for number, other in enumerate(limits) if number != index):
-        sentence = _("Another limit of this group has this name.")
-        raise InvalidInput(sentence, fields={"name": [sentence]})
+        raise InvalidInput.at("name", _("Another limit of this group has this name."))
 
     return update_resource_group(actor=actor, group_id=group_id, changes={"limits": limits})
 
@@ -343,8 +342,9 @@ def _save(group: ResourceGroup, *, update_fields: Sequence[str] | None = None) -
             ) from error
         if constraint != "resource_group_name_once":
             raise
-        sentence = _("Another resource group got this name at the same moment. Choose another name.")
-        raise InvalidInput(sentence, fields={"name": [sentence]}) from error
+        raise InvalidInput.at(
+            "name", _("Another resource group got this name at the same moment. Choose another name.")
+        ) from error
 
 
 def _values(group: ResourceGroup) -> dict[str, Any]:

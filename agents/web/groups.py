@@ -248,8 +248,9 @@ def find_grantee(actor: Actor, level: Level, text: str) -> Domain | Project | Us
     if level is Level.USER:
         return find_user(actor, text, field="grantee")
     if "@" in text:  # `find_owner` takes it for a person
-        sentence = _("There is no project {name} among those that you may see.").format(name=quoted(text))
-        raise NotFound(sentence, fields={"grantee": [sentence]})
+        raise NotFound.at(
+            "grantee", _("There is no project {name} among those that you may see.").format(name=quoted(text))
+        )
     return find_owner(actor, text)
 
 

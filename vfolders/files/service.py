@@ -11,7 +11,7 @@ from uuid import UUID
 
 from common.actors import Actor
 from common.audit import audit_log
-from common.errors import InvalidInput
+from common.errors import invalid_field
 from common.i18n import gettext as _
 from common.values.text import normalised
 from vfolders import usage
@@ -19,7 +19,6 @@ from vfolders.core.paths import (
     MAX_NAME_BYTES,
     ROOT,
     EntryPath,
-    UnsafePath,
     check_new_name,
     display_name,
     parse_directory,
@@ -130,10 +129,8 @@ def _size_of_file(folder: VFolder, path: EntryPath) -> int:
 
 
 def _parse(parser: Callable[[str], EntryPath], path: str) -> EntryPath:
-    try:
+    with invalid_field("path"):
         return parser(path)
-    except UnsafePath as error:
-        raise _unsafe(error) from error
 
 
 def _missing_to_delete(folder: VFolder, path: EntryPath, error: EntryMissing) -> EntryMissing:
@@ -168,10 +165,8 @@ def _name_on_disk(folder: VFolder, parent: EntryPath, name: str, new: Callable[[
     for form in dict.fromkeys((name, normalised(name), unicodedata.normalize("NFD", name))):
         if len(form.encode()) <= MAX_NAME_BYTES and _is_there(folder, (*parent, form)):
             return form
-    try:
+    with invalid_field("path"):
         return new(name)
-    except UnsafePath as error:
-        raise _unsafe(error) from error
 
 
 def _is_there(folder: VFolder, path: EntryPath) -> bool:
@@ -180,10 +175,6 @@ def _is_there(folder: VFolder, path: EntryPath) -> bool:
     except (EntryMissing, WrongKind):
         return False
     return True
-
-
-def _unsafe(error: UnsafePath) -> InvalidInput:
-    return InvalidInput(str(error), fields={"path": [str(error)]})
 
 
 def _record(actor: Actor, action: str, folder: VFolder, path: EntryPath) -> None:

@@ -15,12 +15,12 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts.selectors import cached_projects
-from common.errors import BerthError, InvalidInput
+from common.errors import BerthError, InvalidInput, invalid_field
 from common.pages.htmx import closed_during_impersonation, is_fragment, render_page_or_fragment
 from common.rest.actor import actor_of
 from common.rest.idempotency import submit_once
 from vfolders import services, usage
-from vfolders.core.paths import EntryPath, UnsafePath, display_name, parse_directory, parse_path
+from vfolders.core.paths import EntryPath, display_name, parse_directory, parse_path
 from vfolders.core.permissions import Action
 from vfolders.files import service
 from vfolders.files.http_download import download
@@ -198,17 +198,13 @@ def _check_confirmed(request: HttpRequest, folder: VFolder) -> None:
 
 
 def _path_of(request: HttpRequest) -> EntryPath:
-    try:
+    with invalid_field("path"):
         return parse_directory(request.GET.get("path", ""))
-    except UnsafePath as error:
-        raise InvalidInput(str(error), fields={"path": [str(error)]}) from error
 
 
 def _entry_path_of(request: HttpRequest) -> EntryPath:
-    try:
+    with invalid_field("path"):
         return parse_path(request.GET.get("path", ""))
-    except UnsafePath as error:
-        raise InvalidInput(str(error), fields={"path": [str(error)]}) from error
 
 
 def _exceeded_limit_messages(folder: VFolder) -> list[str]:
