@@ -58,9 +58,7 @@ GARBLED_COOKIES = ("", "x", "é", "x" * 4000, "a%00b", '"a\\000b"')
 
 @pytest.mark.walk
 @pytest.mark.parametrize("end", ENDS, ids=lambda end: end.__name__)
-def test_routes_answer_an_ended_login_as_they_answer_nobody(
-    world: World, end: Callable[[User], None]
-) -> None:
+def test_routes_answer_an_ended_login_as_an_anonymous_user(world: World, end: Callable[[User], None]) -> None:
     user = factories.make_user()  # of a domain of its own, which may be closed
     program, browser = APIClient(), Client(headers={"host": "localhost:8080"})
     program.credentials(HTTP_AUTHORIZATION=f"Bearer {factories.make_token(user)}")

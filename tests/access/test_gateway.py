@@ -34,7 +34,7 @@ def test_every_websocket_has_a_row() -> None:
     assert [pattern.name for pattern in patterns] == [TERMINAL.route, EXEC.route]
 
 
-async def test_terminals_open_for_those_whom_the_matrix_names() -> None:
+async def test_terminals_open_as_the_matrix_says() -> None:
     place = await in_thread(make_place)()
     session = await in_thread(place.run)()
     people = await in_thread(make_people)(place.project, place.owner)
@@ -44,7 +44,7 @@ async def test_terminals_open_for_those_whom_the_matrix_names() -> None:
     assert codes == TERMINAL.cells
 
 
-async def test_processes_run_for_those_whom_the_matrix_names() -> None:
+async def test_processes_run_as_the_matrix_says() -> None:
     place = await in_thread(make_place)()
     session = await in_thread(place.run)()
     people = await in_thread(make_people)(place.project, place.owner)
@@ -55,7 +55,7 @@ async def test_processes_run_for_those_whom_the_matrix_names() -> None:
     assert codes == EXEC.cells
 
 
-async def test_apps_open_for_those_whom_the_matrix_names() -> None:
+async def test_apps_open_as_the_matrix_says() -> None:
     stage = await in_thread(set_stage)()
     people = await in_thread(make_people)(stage.cluster.project, stage.owner)
     async with serve_app(sample_app()) as port, gateway() as browser:
@@ -66,7 +66,7 @@ async def test_apps_open_for_those_whom_the_matrix_names() -> None:
     assert answers == APP.cells
 
 
-async def test_apps_at_ports_of_an_address_open_for_those_whom_the_matrix_names(settings: Any) -> None:
+async def test_apps_at_ports_open_as_the_matrix_says(settings: Any) -> None:
     settings.ALLOWED_HOSTS = [*settings.ALLOWED_HOSTS, ADDRESS]
     stage = await in_thread(set_stage)()
     people = await in_thread(make_people)(stage.cluster.project, stage.owner)

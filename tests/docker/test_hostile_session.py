@@ -17,7 +17,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         yield stage
 
 
-def test_no_attack_of_the_table_gets_through_and_each_would_without_its_wall(stage: Stage) -> None:
+def test_no_attack_succeeds_and_each_would_without_its_protection(stage: Stage) -> None:
     outcomes = list(run_attacks(stage))
     assert [each for each in outcomes if not each.is_held] == []
     # What a kernel has not, or a machine does not let even root do, cannot be shown on it.

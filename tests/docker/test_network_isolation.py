@@ -151,7 +151,7 @@ def on_machine(runtime: DockerRuntime, image_id: str, *command: str) -> str:
     return runtime.run_helper(spec).output.decode()
 
 
-def test_session_does_not_reach_the_machine_and_hears_so_at_once(
+def test_session_does_not_reach_the_machine_and_fails_at_once(
     machine: Agent, make_session: MakeSession, service: int
 ) -> None:
     (inside,) = make_session("main1")
@@ -249,7 +249,7 @@ def test_removed_isolation_is_set_up_again(
     there.close()
 
 
-def test_raising_twice_changes_nothing_and_leaves_no_container(
+def test_second_set_up_changes_nothing_and_leaves_no_container(
     machine: Agent, runtime: DockerRuntime, image_id: str
 ) -> None:
     before = on_machine(runtime, image_id, *RULES)

@@ -374,7 +374,7 @@ async def test_what_cannot_be_done_is_refused_and_leaves_nothing(
     assert not left
 
 
-async def test_who_reads_slowly_keeps_nobody_from_the_session(
+async def test_slow_reader_does_not_block_others(
     browser: Browser, stage: Stage, authorization: dict[str, str], container: str
 ) -> None:
     await in_thread(inside)(container, f"head -c 64000000 /dev/zero >{HOME}/big")

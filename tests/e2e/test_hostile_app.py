@@ -22,7 +22,7 @@ def places(portal: RunningPortal, chromium: Browser) -> Iterator[tuple[World, Wo
 
 
 @pytest.mark.parametrize("attempt", ATTEMPTS, ids=lambda attempt: attempt.attack.__name__)
-def test_a_hostile_app_is_held(places: tuple[World, World, World], attempt: Attempt) -> None:
+def test_hostile_app_fails(places: tuple[World, World, World], attempt: Attempt) -> None:
     result = attempted(attempt, places)
     assert result.careless, "It did not even succeed where nothing is in its way."
     assert result.is_as_promised, result.row()

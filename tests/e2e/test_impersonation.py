@@ -11,7 +11,7 @@ from tests.e2e.person import Person
 pytestmark = [pytest.mark.e2e, pytest.mark.browser, pytest.mark.timeout(300)]
 
 
-def test_a_domain_admin_looks_as_somebody_and_no_page_mixes_both(
+def test_impersonation_by_a_domain_admin_mixes_no_page(
     browse: Browse, domain_admin: Person, user: Person
 ) -> None:
     admin = browse(domain_admin)

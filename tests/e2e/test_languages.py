@@ -87,7 +87,7 @@ def test_no_english_is_left_for_administrators(browse: Browse, portal: RunningPo
     assert english == {}
 
 
-def test_who_chooses_a_language_keeps_it(browse: Browse, user: Person) -> None:
+def test_chosen_language_is_kept(browse: Browse, user: Person) -> None:
     page = browse(user)
     page.goto("/")
 

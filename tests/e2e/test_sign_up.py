@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.browser, pytest.mark.timeout(300)]
 PASSWORD = "a quiet harbour at dusk"
 
 
-def test_who_is_invited_by_link_makes_an_account_and_starts_a_session(
+def test_invited_user_signs_up_and_starts_a_session(
     browse: Browse, portal: RunningPortal, domain_admin: Person
 ) -> None:
     operator = browse(portal.person("superadmin"))
@@ -45,7 +45,7 @@ def test_who_is_invited_by_link_makes_an_account_and_starts_a_session(
     expect(other.get_by_text("was used")).to_be_visible()
 
 
-def test_who_a_provider_brings_gets_an_account_and_comes_back_to_it(
+def test_user_of_a_provider_gets_an_account_and_returns_to_it(
     browse: Browse, identity_provider: IdentityProvider
 ) -> None:
     identity_provider.person = {

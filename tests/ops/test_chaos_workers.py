@@ -39,7 +39,7 @@ def workers(born: Path, heard: Heard) -> Iterator[Workers]:
     begun.end()
 
 
-def test_who_ended_by_itself_is_told_and_begins_anew(workers: Workers, born: Path, heard: Heard) -> None:
+def test_exited_worker_is_reported_and_restarted(workers: Workers, born: Path, heard: Heard) -> None:
     workers.begin()
     first, *_ = ids(born)
     os.kill(first, signal.SIGKILL)  # as a kernel without memory does: nobody here is asked
@@ -54,9 +54,7 @@ def test_who_ended_by_itself_is_told_and_begins_anew(workers: Workers, born: Pat
     assert not workers.kills
 
 
-def test_who_is_struck_after_it_ended_by_itself_was_not_killed(
-    workers: Workers, born: Path, heard: Heard
-) -> None:
+def test_exited_worker_does_not_count_as_killed(workers: Workers, born: Path, heard: Heard) -> None:
     workers.begin()
     for each in ids(born):
         os.kill(each, signal.SIGKILL)
@@ -66,7 +64,7 @@ def test_who_is_struck_after_it_ended_by_itself_was_not_killed(
     assert not workers.kills
 
 
-def test_none_is_left_of_those_who_stand_still(workers: Workers, born: Path) -> None:
+def test_stopped_workers_are_removed(workers: Workers, born: Path) -> None:
     workers.begin()
     for each in ids(born):
         os.kill(each, signal.SIGSTOP)
@@ -74,7 +72,7 @@ def test_none_is_left_of_those_who_stand_still(workers: Workers, born: Path) -> 
     assert all(map(is_gone, ids(born)))
 
 
-def test_who_does_not_begin_in_time_ends_the_run_and_is_not_left(workers: Workers, born: Path) -> None:
+def test_worker_that_does_not_start_in_time_ends_the_run(workers: Workers, born: Path) -> None:
     with pytest.raises(RuntimeError, match=f"0 of {COUNT} workers began"):
         workers.begin(within_s=0)
     workers.end()

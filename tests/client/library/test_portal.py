@@ -36,7 +36,7 @@ def test_one_key_makes_one_session(client: Client, place: Place) -> None:
         started(client, place, name="once", idempotency_key="k2")
 
 
-def test_who_waits_hears_where_a_session_is(client: Client, place: Place) -> None:
+def test_waiting_reports_the_status_of_the_session(client: Client, place: Place) -> None:
     waiting = started(client, place)
     with pytest.raises(WaitedTooLong, match="pending"):
         waiting.wait_running(0.1)
@@ -83,7 +83,7 @@ def test_a_command_that_is_signalled_ends(client: Client, place: Place) -> None:
         assert [stream for stream, _ in process.output() if stream == STDERR] == []
 
 
-def test_who_may_not_run_commands_hears_why(client: Client, place: Place, portal_url: str) -> None:
+def test_refused_command_states_its_reason(client: Client, place: Place, portal_url: str) -> None:
     running = client.sessions.get(str(place.run().pk))
     waiting = started(client, place)
     with pytest.raises(Refused):

@@ -65,7 +65,7 @@ def test_scopes_have_one_order_and_words() -> None:
         (1, 2, None),
     ],
 )
-def test_people_are_told_of_the_end_of_a_token_in_time(
+def test_expiry_notice_of_a_token_is_early_enough(
     life_days: int, left_hours: int, due_days: int | None
 ) -> None:
     ends_at = NOW + timedelta(hours=left_hours)

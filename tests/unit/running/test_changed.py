@@ -54,5 +54,5 @@ def test_the_nearest_files_fill_a_minute(monkeypatch: pytest.MonkeyPatch) -> Non
         ("agents/capacity/overcommit.py", False),
     ],
 )
-def test_what_nobody_imports_concerns_everything(name: str, verdict: bool) -> None:
+def test_files_imported_by_nobody_concern_all_tests(name: str, verdict: bool) -> None:
     assert concerns_everything(CHECKOUT / name) is verdict

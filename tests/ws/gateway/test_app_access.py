@@ -116,7 +116,7 @@ async def test_after_a_form_of_the_portal_a_page_leads_on(stage: Stage, app: int
 
 
 @pytest.mark.parametrize("role", [Role.USER, Role.DOMAIN_ADMIN, Role.SUPERADMIN])
-async def test_nobody_but_the_owner_is_let_in(stage: Stage, app: int, role: Role) -> None:
+async def test_only_the_owner_is_let_in(stage: Stage, app: int, role: Role) -> None:
     domain = None if role is Role.USER else stage.session.domain
     other = await in_thread(factories.make_user)(domain=domain, role=role)
     async with gateway() as browser:

@@ -135,7 +135,7 @@ async def test_what_an_app_answers_there_is_kept_in_no_cache(stage: Stage, seen:
         assert answer.headers["Cache-Control"] == "no-store"
 
 
-async def test_nobody_but_the_owner_is_let_in(stage: Stage, seen: list[web.Request]) -> None:
+async def test_only_the_owner_is_let_in(stage: Stage, seen: list[web.Request]) -> None:
     async with plain_gateway() as browser:
         place = await opened(browser, stage)
         browser.cookies.clear()

@@ -243,7 +243,7 @@ async def test_a_container_without_a_shell_says_so(
         assert await refusal(socket) == ("no_shell", 4410)
 
 
-async def test_who_asks_for_nothing_is_let_go(
+async def test_silent_client_is_disconnected(
     running: Stage, token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gateway_exec, "ORDER_PATIENCE_S", 0.1)

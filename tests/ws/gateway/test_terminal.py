@@ -153,7 +153,7 @@ async def refusal(browser: Browser, stage: Stage, query: str = "") -> tuple[str,
         return (await receive_text(socket))["message"], await closing_code(socket)
 
 
-async def test_nobody_but_the_owner_gets_a_shell(running: Stage) -> None:
+async def test_only_the_owner_gets_a_shell(running: Stage) -> None:
     stranger = await in_thread(factories.make_user)()
     admin = await in_thread(factories.make_user)(role=Role.SUPERADMIN, domain=running.session.domain)
     async with gateway() as browser:

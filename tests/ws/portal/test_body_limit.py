@@ -39,7 +39,7 @@ async def test_stranger_is_stopped_before_the_body_is_taken_in(stage: Stage, hea
 
 
 @pytest.mark.parametrize("how", ["token", "token of a closed network", "cookie"])
-async def test_who_is_signed_in_may_send_much(stage: Stage, how: str) -> None:
+async def test_signed_in_user_may_send_large_bodies(stage: Stage, how: str) -> None:
     if how == "token of a closed network":
         await User.objects.filter(pk=stage.owner.pk).aupdate(allowed_networks=["192.0.2.0/24"])
     if how != "cookie":

@@ -68,7 +68,7 @@ async def send_body(session: ComputeSession, headers: Iterable[tuple[bytes, byte
         ("nobody", False),
     ],
 )
-async def test_an_upload_is_work_with_each_part_that_arrives_from_who_may_write(
+async def test_each_part_of_a_permitted_upload_is_activity(
     monkeypatch: pytest.MonkeyPatch, who: str, counts: bool
 ) -> None:
     monkeypatch.setattr(upload_work, "NOTE_EVERY_S", 0)

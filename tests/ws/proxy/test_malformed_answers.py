@@ -29,7 +29,7 @@ async def test_a_second_answer_changes_nothing_of_the_first(ask: bytes, second: 
     assert b"evil" not in answer.lower()
 
 
-async def test_nobody_switches_protocols_unasked() -> None:
+async def test_unrequested_protocol_switch_is_refused() -> None:
     async def app(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(SWITCH)

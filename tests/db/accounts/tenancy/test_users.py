@@ -100,7 +100,7 @@ def test_moved_user_sees_nothing_of_the_old_domain(people: People) -> None:
     assert get_perms(User.objects.get(pk=moved.pk), people.project) == []
 
 
-def test_listeners_hear_of_what_they_administer(people: People) -> None:
+def test_event_listeners_follow_administered_objects(people: People) -> None:
     listeners = selectors.live_update_listeners(
         [people.superadmin, people.domain_admin, people.project_admin, people.member]
     )
@@ -135,7 +135,7 @@ def test_the_object_permissions_on_a_project_are_those_of_the_membership(people:
 
 
 @pytest.mark.parametrize("person", NOT_SUPERADMINS)
-def test_nobody_makes_a_superadmin_but_superadmins(people: People, person: str) -> None:
+def test_only_superadmins_make_superadmins(people: People, person: str) -> None:
     user = getattr(people, person)
     actor = actor_for(user)
     attempts = [
@@ -273,7 +273,7 @@ def test_a_keypair_needs_a_readable_name(people: People, name: str) -> None:
         credentials_keypairs.create_keypair(actor=actor_for(people.member), name=name)
 
 
-def test_nobody_reaches_the_keypair_of_another_not_even_a_superadmin(people: People) -> None:
+def test_keypairs_are_hidden_from_others_even_superadmins(people: People) -> None:
     keypair, _ = credentials_keypairs.create_keypair(actor=actor_for(people.member), name="mine")
     with pytest.raises(NotFound):
         credentials_keypairs.delete_keypair(actor=actor_for(people.superadmin), keypair_id=keypair.pk)
@@ -362,7 +362,7 @@ def test_a_sign_in_link_opened_twice_at_once_signs_in_once(people: People) -> No
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_superadmins_who_dismiss_each_other_at_once_leave_one() -> None:
+def test_superadmins_dismissing_each_other_concurrently_leave_one() -> None:
     domain = make_domain()
     first, second = (make_user(domain=domain, role=Role.SUPERADMIN) for _ in range(2))
     together(
@@ -382,7 +382,7 @@ def test_the_limit_of_keypairs_holds_under_concurrency() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_who_is_removed_from_two_projects_at_once_keeps_no_permission(
+def test_concurrent_removal_from_two_projects_keeps_no_permission(
     people: People, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     projects = [people.project, make_project(people.domain)]

@@ -239,7 +239,7 @@ def test_group_is_found_by_name_or_is_the_default(group: ResourceGroup, people: 
         access_resource_group(actor, "nothing")
 
 
-def test_who_is_signed_in_sees_machines_in_use(agent: Agent, people: People) -> None:
+def test_signed_in_users_see_agents_in_use(agent: Agent, people: People) -> None:
     member, superadmin = actor_for(people.member), actor_for(people.superadmin)
     assert list(visible_agents(member)) == [agent]
     assert not visible_agents(ANONYMOUS).exists()

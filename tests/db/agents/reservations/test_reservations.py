@@ -49,7 +49,7 @@ def at(monkeypatch: pytest.MonkeyPatch, instant: datetime) -> None:
     monkeypatch.setattr(clock, "now", lambda: instant)
 
 
-def test_one_is_made_told_and_cancelled(place: Place) -> None:
+def test_reservation_is_created_announced_and_cancelled(place: Place) -> None:
     epoch = run_state(ResourceGroup.objects.get()).epoch
     made = reserve(place, grantee=place.project, reason="Exam")
     assert list(current_reservations(place.group)) == [made]
@@ -93,7 +93,7 @@ def change(place: Place, reservation: Reservation, **columns: Any) -> Reservatio
     )
 
 
-def test_one_is_changed_and_told(place: Place) -> None:
+def test_reservation_is_changed_and_announced(place: Place) -> None:
     other = make_place().agent
     resource_groups_service.move_agent(actor=SYSTEM, agent_id=other.pk, group_id=place.group.pk)
     made = reserve(place, begins=HOUR)

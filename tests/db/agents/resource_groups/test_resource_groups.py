@@ -46,9 +46,7 @@ def allow(place: Place, grantee: Any) -> GroupGrant:
 
 
 @pytest.mark.parametrize("level", ["domain", "project", "user"])
-def test_a_group_that_is_not_public_is_there_for_whom_it_is_granted_to(
-    place: Place, owner: Actor, level: str
-) -> None:
+def test_private_group_is_visible_by_grant_only(place: Place, owner: Actor, level: str) -> None:
     change(place, is_public=False)
     stranger = actor_for(make_user())
     grantee = {"domain": place.project.domain, "project": place.project, "user": place.owner}[level]

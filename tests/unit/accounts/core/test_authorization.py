@@ -53,7 +53,9 @@ def test_nothing_of_another_domain_is_reached_but_by_superadmins(standing: Actor
 
 
 @pytest.mark.parametrize(("standing", "role"), list(product(EVERYBODY, Role)))
-def test_nobody_acts_on_somebody_above_or_gives_a_role_above(standing: ActorScope, role: Role) -> None:
+def test_no_action_on_users_of_higher_roles_and_no_grant_above_the_own_role(
+    standing: ActorScope, role: Role
+) -> None:
     actions = user_actions(standing, user_id=99, role=role, domain_id=HOME, project_ids=[PROJECT])
     if role not in assignable_roles(standing):
         assert actions <= {Action.VIEW}
@@ -98,7 +100,7 @@ def test_roles_are_given_up_to_the_own_one_by_administrators() -> None:
 
 
 @pytest.mark.parametrize("standing", [SUPERADMIN, DOMAIN_ADMIN, PROJECT_ADMIN, MEMBER])
-def test_nobody_ends_or_moves_their_own_account(standing: ActorScope) -> None:
+def test_users_cannot_close_or_move_themselves(standing: ActorScope) -> None:
     assert standing.role is not None
     own = user_actions(standing, user_id=standing.user_id, role=standing.role, domain_id=HOME)
     assert Action.VIEW in own

@@ -32,7 +32,7 @@ def test_a_provider_is_read_with_the_usual_rest() -> None:
     assert its.onboarding.unknown is UnknownUser.REFUSE
 
 
-def test_nothing_is_asked_of_who_uses_none() -> None:
+def test_settings_without_providers_are_valid() -> None:
     assert read_oidc_providers({}) == ()
 
 

@@ -75,7 +75,7 @@ def test_every_limit_has_a_title_a_column_and_a_sentence() -> None:
         ),
     ],
 )
-def test_a_refusal_says_what_is_limited_and_by_how_much(
+def test_refusal_names_the_limit_and_its_value(
     limit: str, level: Level, numbers: tuple[int, int, int, int], sentence: str
 ) -> None:
     value, used, left, asked = numbers

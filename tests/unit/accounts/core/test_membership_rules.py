@@ -15,7 +15,7 @@ from accounts.core.membership_rules import (
 PROVIDERS = ("campus", "ldap")
 
 
-def test_rules_are_kept_once_in_one_form_and_order() -> None:
+def test_rules_are_stored_once_in_a_normal_form() -> None:
     found = check_rules(
         [
             ("mail", "@Uni.Example"),

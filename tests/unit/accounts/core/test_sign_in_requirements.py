@@ -41,7 +41,7 @@ def test_networks_bound_from_where_an_account_is_used(ip: str, is_allowed: bool)
     assert is_allowed_from(ip, [])
 
 
-def test_networks_are_kept_in_one_way_of_writing() -> None:
+def test_networks_are_stored_in_a_normal_form() -> None:
     assert parse_networks([" 192.0.2.7/24", "192.0.2.0/24", "", "10.1.2.3"]) == [
         "192.0.2.0/24",
         "10.1.2.3/32",

@@ -41,6 +41,6 @@ def test_known_places_do_not_stand_on_the_count_of_the_account(
 
 
 @pytest.mark.parametrize("purpose", [Purpose.PROVIDER, Purpose.JOIN])
-def test_where_nobody_is_named_no_account_is_counted(purpose: Purpose) -> None:
+def test_attempt_without_account_counts_for_no_account(purpose: Purpose) -> None:
     limits = [limit for limit, _key in attempt_keys(purpose, "", AttemptOrigin("192.0.2.7"))]
     assert limits == [AttemptLimit.PLACE, AttemptLimit.ADDRESS]

@@ -63,7 +63,7 @@ def test_a_file_that_cannot_be_taken_is_refused_with_the_reason(content: bytes, 
         (b"ada@lab.example,Ada,more", ROW_FAULT),
     ],
 )
-def test_what_is_wrong_with_a_row_is_said_at_its_column(row: bytes, column: str) -> None:
+def test_errors_of_a_row_are_reported_at_their_column(row: bytes, column: str) -> None:
     assert list(parse_user_csv(b"email,name\n" + row)[0].faults) == [column]
 
 

@@ -100,7 +100,7 @@ def shows(hours: Hours, shown: datetime) -> bool:
     return (today in hours.days and now >= hours.begins) or (yesterday in hours.days and now < hours.ends)
 
 
-def test_a_limit_is_kept_in_one_way() -> None:
+def test_limit_is_stored_in_a_normal_form() -> None:
     raw = {**BY_DAY, "name": " By day ", "begins": "8:00", "days": [5, 1, 2, 3, 4, 1]}
     [kept] = validate_limits([raw], TYPES)
     assert kept == BY_DAY

@@ -65,7 +65,7 @@ def test_silence_is_waited_for_once(
     assert patient.asked == 1
 
 
-def test_who_is_refused_quickly_may_ask_again_at_once(circuit: Circuit, patient: Patient) -> None:
+def test_fast_refusal_allows_an_immediate_retry(circuit: Circuit, patient: Patient) -> None:
     patient.is_well = False
     patient.let_go.set()
     with pytest.raises(Outage):

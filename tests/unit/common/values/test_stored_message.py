@@ -49,5 +49,5 @@ def test_text_of_people_is_no_pattern():
     assert str(StoredMessage("Written before {this}.")) == "Written before {this}."
 
 
-def test_nothing_said_is_false_and_empty_and_keeps_nothing():
+def test_empty_message_is_false_and_stores_nothing():
     assert (bool(StoredMessage()), str(StoredMessage()), StoredMessage().to_json()) == (False, "", {})

@@ -192,7 +192,7 @@ def sources() -> Iterator[Path]:
             yield path
 
 
-def test_what_python_says_to_people_is_marked() -> None:
+def test_texts_in_python_are_marked() -> None:
     trees = {path: ast.parse(path.read_text()) for path in sources()}
     errors = refusals(trees.values()) | SENTENCE_ERRORS
     found = [

@@ -48,7 +48,7 @@ def test_a_broker_that_is_away_does_not_stop_it(monkeypatch: pytest.MonkeyPatch)
     periodic.send(TaskName.TICK)
 
 
-def test_a_task_that_nobody_takes_is_not_piled_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unconsumed_periodic_task_is_not_queued_again(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[dict[str, object]] = []
     monkeypatch.setattr(periodic.app, "send_task", lambda name, **options: given.append(options))
     periodic.send(TaskName.RECONCILE_SESSIONS)

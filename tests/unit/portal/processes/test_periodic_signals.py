@@ -10,7 +10,9 @@ from portal.processes import periodic
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_sends_until_it_is_told_to_end(monkeypatch: pytest.MonkeyPatch, number: signal.Signals) -> None:
+def test_periodic_process_sends_until_its_signal(
+    monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
     handlers: dict[int, Callable[..., None]] = {}
     monkeypatch.setattr(periodic.signal, "signal", handlers.__setitem__)
 

@@ -88,7 +88,7 @@ def test_no_callback_is_none(nothing: object) -> None:
         ("TERMINATING", "ERROR", CallbackEvent.ENDED),
     ],
 )
-def test_what_is_told_of_which_change(from_status: str, to: str, news: CallbackEvent | None) -> None:
+def test_events_by_status_change(from_status: str, to: str, news: CallbackEvent | None) -> None:
     assert event_for(from_status, to) is news
 
 

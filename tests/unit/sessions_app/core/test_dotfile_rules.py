@@ -57,7 +57,7 @@ def test_other_paths_are_refused_with_what_to_do(path: str, says: str) -> None:
 
 
 @given(st.one_of(st.text(max_size=40), st.from_regex(r"(\.?\.?[a-z /~]{0,3}/?){1,6}", fullmatch=True)))
-def test_no_path_that_is_taken_leaves_home(path: str) -> None:
+def test_accepted_paths_stay_in_home(path: str) -> None:
     try:
         taken = check_dotfile_path(path)
     except ValueError:

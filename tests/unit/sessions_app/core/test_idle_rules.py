@@ -51,7 +51,7 @@ def one(**least: int) -> Thresholds:
     return Thresholds(least, UtilizationRule.ANY)
 
 
-def test_who_has_no_limit_never_ends() -> None:
+def test_session_without_limit_never_ends() -> None:
     assert expected_ends(facts()) == ()
 
 
@@ -77,7 +77,7 @@ def test_idle_time_counts_from_where_it_is_known(known: dict[str, datetime], sin
     assert facts(max_idle_s=HOUR, **known).idle_since == since
 
 
-def test_what_was_extended_is_kept_until_then() -> None:
+def test_extended_session_lasts_until_its_extension_ends() -> None:
     [end] = expected_ends(facts(max_idle_s=HOUR, kept_until=after(hours=3)))
     assert end.at == after(hours=3)
 
@@ -109,7 +109,7 @@ def test_each_warning_is_given_once_and_late_ones_are_not_made_up_for(
     assert warning_due(end, NOON - timedelta(seconds=left_s), given_marks) == mark
 
 
-def test_who_was_not_told_is_left_alone_and_who_was_told_late_has_the_grace() -> None:
+def test_no_end_without_warning_and_full_grace_after_a_late_one() -> None:
     end = End(NOON, Cause.LIFETIME, 8 * HOUR)
     assert not may_end(end, after(days=1), None)
     assert not may_end(end, after(minutes=4), NOON)
@@ -130,7 +130,7 @@ def test_who_was_not_told_is_left_alone_and_who_was_told_late_has_the_grace() ->
     now=instants,
     told=st.none() | instants,
 )
-def test_nothing_ends_unmeasured_untold_or_without_grace(
+def test_no_end_without_measurement_warning_and_grace(
     started: datetime,
     interacted: datetime | None,
     measured: datetime | None,
@@ -213,7 +213,7 @@ def test_group_and_policies_are_each_judged_by_themselves(
     assert least.is_wanted is bool(group.least or policies)
 
 
-def test_of_several_thresholds_the_largest_is_told() -> None:
+def test_largest_of_several_thresholds_is_reported() -> None:
     told = shown_thresholds({}, [every(cpu=5, mem=9), one(cpu=30, device=1, mem=2), every(cpu=20, mem=1)])
     assert told == {"cpu": 30, "mem": 9, "device": 1}
 

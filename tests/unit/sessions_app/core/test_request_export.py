@@ -103,7 +103,7 @@ def test_a_usual_request_is_short() -> None:
     )
 
 
-def test_all_of_a_request_is_told() -> None:
+def test_export_contains_the_whole_request() -> None:
     ((*words, _),) = shell(as_command(FULL))
     assert words == [
         "run", "berth/python:1", "--project", "demo", "--name", "train", "--cpu", "1.5", "--mem", "1610612737",
@@ -136,7 +136,7 @@ def test_an_array_is_told() -> None:
     assert call_in(as_python(asked))["array"] == "1-9%3"
 
 
-def test_values_of_variables_are_told_nowhere() -> None:
+def test_export_contains_no_values_of_variables() -> None:
     examples = request_examples(FULL, PORTAL)
 
     assert [example.key for example in examples] == [key for key, _ in LANGUAGES]
@@ -232,7 +232,7 @@ def test_lines_of_variables_are_plain_text() -> None:
         parse_variables("A=1\nB")
 
 
-def test_where_it_is_to_run_beside_others_is_told() -> None:
+def test_export_contains_placement_options() -> None:
     asked = request(placement_group="web", placement_rule="pack")
     assert "--placement-group web" in as_command(asked)
     assert as_command(asked).endswith("--pack")

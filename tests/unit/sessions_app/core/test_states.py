@@ -43,7 +43,7 @@ def test_every_status_is_reachable_from_pending() -> None:
     assert reachable(Status.PENDING) == set(Status)
 
 
-def test_resources_are_held_from_scheduled_to_terminating() -> None:
+def test_resources_are_allocated_from_scheduled_to_terminating() -> None:
     assert HOLDING == {
         Status.SCHEDULED,
         Status.PREPARING,

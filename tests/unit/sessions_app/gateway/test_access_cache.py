@@ -177,7 +177,7 @@ async def test_without_database_everything_is_cut_in_the_end(monkeypatch: pytest
             await stay(opened)
 
 
-async def test_only_those_who_may_not_stay_are_cut() -> None:
+async def test_only_connections_without_access_are_cut() -> None:
     other = Presence(Login(2, "login"), SOMEBODY.session_id, "open_app")
 
     async def only_other(presences: frozenset[Presence]) -> frozenset[Presence]:

@@ -35,7 +35,7 @@ def test_typing_is_no_beat() -> None:
     assert seen >= 7
 
 
-def test_only_so_many_kinds_are_kept_in_mind() -> None:
+def test_number_of_remembered_request_kinds_is_bounded() -> None:
     rhythm = IntervalDetector()
     for kind in range(MAX_KINDS + 1):
         rhythm.is_irregular(kind, 0.0)
@@ -66,7 +66,7 @@ def test_a_deed_is_what_changes_something_out_of_a_beat() -> None:
     assert activity.is_user_action("PUT", "/api/contents/a.ipynb", 77.0)
 
 
-def test_what_a_page_says_when_it_connects_is_no_deed() -> None:
+def test_messages_on_connecting_are_no_activity() -> None:
     activity = WebsocketActivity(0.0)
     assert not activity.is_user_action(200, SETTLING_S / 2)
     assert activity.is_user_action(200, SETTLING_S + 5)

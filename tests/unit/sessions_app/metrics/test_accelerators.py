@@ -52,7 +52,7 @@ def test_a_device_that_does_not_tell_hides_what_its_kernel_does() -> None:
     ]
 
 
-def test_who_shares_a_device_is_not_alone_and_a_free_part_is_nobodys() -> None:
+def test_shared_devices_have_several_users_and_free_shares_none() -> None:
     found = device_usage_by_kernel(
         [held("half", 500, "a"), held("tenth", 100, "a"), held("sole", 300, "b")], [use("a", 50), use("b", 5)]
     )
@@ -79,7 +79,7 @@ def test_a_tenth_of_a_device_that_is_used_for_a_tenth_of_the_time_is_used_fully(
 
 
 @given(percent=st.integers(0, 100), mem=st.integers(0, 80 * GIB), milli=st.integers(1, 999))
-def test_of_a_shared_device_nobody_can_say_who_does_what(percent: int, mem: int, milli: int) -> None:
+def test_use_of_a_shared_device_is_unknown_per_user(percent: int, mem: int, milli: int) -> None:
     shared = DeviceShare(milli=milli, count=1, mem_bytes=80 * GIB, is_alone=False)
     assert [amount.used for amount in amounts_of(shared, percent, mem)] == [None, None]
 

@@ -39,7 +39,7 @@ async def test_a_slow_engine_is_measured_whole(containers: int) -> None:
     assert not found.faults
 
 
-async def test_what_was_answered_in_time_is_kept() -> None:
+async def test_answers_in_time_are_stored() -> None:
     agent, names = machine(2 * MEASURED_AT_ONCE, answers_in_s=0.3)
     found = await measure_containers({agent: names}, within_s=0.5)
     assert list(found.usages) == names[:MEASURED_AT_ONCE]

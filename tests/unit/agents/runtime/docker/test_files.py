@@ -228,7 +228,7 @@ async def test_reader_that_leaves_early_closes_the_process() -> None:
     assert process.is_closed
 
 
-async def test_input_arrives_whole_and_its_end_is_told() -> None:
+async def test_input_and_its_end_arrive_completely() -> None:
     process = ScriptedProcess(needs_input=True)
     await files_of(process).feed("", chunks=chunks_of(b"one", b"two"), path="/work/a")
     assert process.heard == b"onetwo"
@@ -264,7 +264,7 @@ async def test_discarding_never_raises_a_fault() -> None:
     await docker_files.DockerStaging(files_of(ScriptedProcess(code=13)), "/work", "x").discard()
 
 
-async def test_staging_is_committed_or_the_fault_is_told() -> None:
+async def test_staged_files_are_committed_or_reported() -> None:
     await docker_files.DockerStaging(files_of(ScriptedProcess()), "", "x").commit()
     with pytest.raises(PathUnfit):
         await docker_files.DockerStaging(files_of(ScriptedProcess(code=20)), "/work", "x").commit()

@@ -67,7 +67,7 @@ def test_a_reader_misses_nothing_of_a_long_line_whose_beginning_was_dropped(
         assert EntrySearch(part.position).feed(entries[dropped:]) == []
 
 
-def test_a_reader_whose_place_was_dropped_is_told_of_the_gap() -> None:
+def test_reader_is_told_of_dropped_entries() -> None:
     log = tuple(LogEntry(1, b"2026-01-01T00:00:%02dZ" % second, b"%d\n" % second) for second in range(9))
     [part] = LogTail(log[5:]).parts_after(START.after(log[:3]))
 

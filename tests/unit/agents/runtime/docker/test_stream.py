@@ -216,7 +216,7 @@ async def test_engine_that_hangs_up_without_a_goodbye_is_at_its_end(
         stream.close()
 
 
-async def test_engine_that_nobody_vouches_for_is_not_talked_to(home: Path) -> None:
+async def test_engine_with_an_untrusted_certificate_is_refused(home: Path) -> None:
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.close()
 
