@@ -1,4 +1,4 @@
-"""Commands `image`, `agent`, `limits`, `audit` and `events`: list what the portal offers, allows and records."""
+"""Commands `image`, `agent`, `limits`, `audit` and `events`: list what the portal has and records."""
 
 from itertools import islice
 from typing import Annotated
