@@ -11,7 +11,7 @@ from uuid import UUID
 
 from common.values.resources import MILLI, ResourceSlots
 from scheduler.engine.accelerators import whole_slot
-from scheduler.engine.capacity.capacity_hold import Until
+from scheduler.engine.capacity.ledger import Until
 from scheduler.engine.capacity.reservation_windows import ReservationWindows
 from scheduler.engine.capacity.tracker import CapacityTracker
 from scheduler.engine.columns import Columns
@@ -270,7 +270,7 @@ class Explainer:
         if key not in self._rooms:
             found = self._tracker.free_vectors(requirements)
             for_one = {room & ~FIELD_MASK for room in self._tracker.limit_to_one_kernel(found, largest)}
-            sizes = self._tracker.sizes(requirements, largest)
+            sizes = self._tracker.agents.sizes(requirements, largest)
             self._rooms[key] = (
                 self._free_capacity(found, for_one),
                 self._free_capacity(sizes.capacities, sizes.largest),
@@ -316,7 +316,7 @@ class Explainer:
         tracker, requirements = self._tracker, request_class.requirements
         if is_empty:
             return spread_count(
-                request_class.requests, tracker.largest_kernels(requirements), self._layout.fits
+                request_class.requests, tracker.agents.largest_kernels(requirements), self._layout.fits
             )
         rooms = tracker.limit_to_one_kernel(tracker.free_vectors(requirements), None)
         return spread_count(request_class.requests, rooms, self._fits_on)

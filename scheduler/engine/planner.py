@@ -8,7 +8,7 @@ from uuid import UUID
 
 from scheduler.engine.capacity.accumulation import choose_accumulation, with_earlier_choices
 from scheduler.engine.capacity.backfill import EarliestStart, earliest_start, longest_runtime
-from scheduler.engine.capacity.fractional import capacity_tracker
+from scheduler.engine.capacity.tracker import CapacityTracker
 from scheduler.engine.collector import undisturbed
 from scheduler.engine.columns import Columns, index_by_identity
 from scheduler.engine.explainer import Explainer
@@ -93,7 +93,7 @@ class _Pass:
         self._agents = agents
         self._layout = agents.layout
         least_memory = agents.compile_requirements(snapshot.pending)
-        self._tracker = capacity_tracker(agents, now, snapshot.group_hosts, least_memory)
+        self._tracker = CapacityTracker(agents, now, snapshot.group_hosts, least_memory)
         self._quotas = allowances
         self._placed: list[PendingSession] = []
         self._agent_ids: list[tuple[int, ...]] = []  # one for each of `_placed`

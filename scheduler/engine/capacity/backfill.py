@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from heapq import nlargest, nsmallest
 
 from scheduler.engine.accelerators import DeviceShare
-from scheduler.engine.capacity.capacity_hold import Until
+from scheduler.engine.capacity.ledger import Until
 from scheduler.engine.capacity.tracker import CapacityTracker
 from scheduler.engine.index.request_class import RequestClass
 from scheduler.engine.index.resource_vector import Layout
@@ -123,7 +123,7 @@ def _openings(
     """Yield each agent that is large enough with its openings."""
     largest, kernels = layout.greatest(request_class.requests), len(request_class.queries)
     for agent_number in hosts:
-        if tracker.is_large_enough(agent_number, request_class.largest_single(largest)):
+        if tracker.agents.is_large_enough(agent_number, request_class.largest_single(largest)):
             count = 1 if request_class.is_spread else kernels
             found = _openings_on(tracker, layout, agent_number, largest, count, now, known_only=known_only)
             # If kernels must be together, capacity for the last is capacity for all.
@@ -156,7 +156,7 @@ def _openings_on(
     while len(openings) < count and not known_only:
         number = len(openings) + 1
         wanted = request * number
-        if not layout.fits(wanted, tracker.capacity(agent_number)):
+        if not layout.fits(wanted, tracker.agents.capacities[agent_number]):
             break
         enough, of_the_rest = layout.nearness(wanted, room)
         at = _expected_opening(tracker, agent_number, request, number, now)
@@ -173,7 +173,7 @@ def _expected_opening(
     known = [(at, released, ()) for at, released in tracker.ends(agent_number)]
     unknown = [
         (max(now, each.ends_at), tracker.released(agent_number, each), each.shares)
-        for each in tracker.expected_ends(agent_number)
+        for each in tracker.agents.views[agent_number].expected_ends
     ]
     room, at, gone = tracker.free(agent_number), now, list[DeviceShare]()
     for at, released, shares in sorted([*known, *unknown]):  # noqa: B007 -- returned

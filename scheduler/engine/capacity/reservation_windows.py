@@ -6,9 +6,8 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from scheduler.engine.agent_views import ReservationWindow
-from scheduler.engine.capacity.capacity import AgentSize
-from scheduler.engine.capacity.capacity_hold import Until
-from scheduler.engine.capacity.tracker import CapacityTracker
+from scheduler.engine.capacity.ledger import Until
+from scheduler.engine.capacity.tracker import AgentSize, CapacityTracker
 from scheduler.engine.index.request_class import RequestClass
 from scheduler.engine.index.resource_vector import FIELD_MASK, Layout, spread_count
 from scheduler.engine.plan import ReservedAgents
@@ -51,7 +50,7 @@ class ReservationWindows:
         if not told:
             return None
         first = min([windows[each] for each in told], key=lambda window: (window.opens_at(own), window))
-        is_to_come = tracker.is_future(first)
+        is_to_come = first.starts_at > tracker.now
         return ReservedAgents(
             len(told),
             first.ends_at,
@@ -61,7 +60,7 @@ class ReservationWindows:
 
     def blocks_any(self, request_class: RequestClass, until: Until) -> bool:
         """Return True if a reservation excludes the session from any suitable agent."""
-        return self._tracker.has_windows and bool(self._blocked(request_class, until).windows)
+        return self._tracker.agents.has_windows and bool(self._blocked(request_class, until).windows)
 
     def _blocked(self, request_class: RequestClass, until: Until) -> BlockedAgents:
         requirements, largest = request_class.requirements, request_class.largest_kernel
@@ -69,7 +68,7 @@ class ReservationWindows:
             until = self._tracker.ends_at(timedelta())
         key = requirements.host_criteria, self._tracker.windows_before(until), largest
         if key not in self._known:
-            suiting = [agent for agent in self._tracker.schedulable if requirements.suits(agent)]
+            suiting = [agent for agent in self._tracker.agents.views if requirements.suits(agent)]
             found = {agent.id: self._tracker.blocking_window(agent, requirements, until) for agent in suiting}
             windows = {agent_id: window for agent_id, window in found.items() if window is not None}
             rooms = {agent_id: self._tracker.free_for_one_kernel(agent_id, largest) for agent_id in found}

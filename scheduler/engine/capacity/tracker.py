@@ -1,21 +1,40 @@
 """Track free and reserved capacity of the agents while a pass places kernels."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
+from typing import NamedTuple
 
 from scheduler.engine.accelerators import DeviceShare
-from scheduler.engine.agent_views import PreemptibleAllocation, RunningAllocation
-from scheduler.engine.capacity.capacity import AgentFacts
-from scheduler.engine.capacity.capacity_hold import CapacityHold, Release, Released, Taken, Until
+from scheduler.engine.agent_views import (
+    AgentView,
+    PreemptibleAllocation,
+    ReservationWindow,
+    RunningAllocation,
+)
+from scheduler.engine.capacity.fractional import FractionalPool
+from scheduler.engine.capacity.ledger import CapacityHold, CapacityLedger, Release, Released, Taken, Until
 from scheduler.engine.capacity.placement_group import AgentFilter, GroupOccupancy
+from scheduler.engine.index.accelerator_vectors import can_assign_all
 from scheduler.engine.index.agent_index import AgentIndex
 from scheduler.engine.index.request_class import CandidateQueries, RequestClass
+from scheduler.engine.index.resource_vector import FIELD_MASK
 from scheduler.engine.snapshot import Requirements
-from scheduler.engine.values import GroupHost
+from scheduler.engine.values import ASSUMED_RUNTIME, GroupHost
 
 
-class CapacityTracker(AgentFacts):
+class AgentSize(NamedTuple):
+    """Capacity of an agent and the most that one kernel gets, as vectors without its number; and
+    the slots whose devices are known one by one.
+    """
+
+    capacity: int
+    largest: int
+    device_names: tuple[str, ...]
+
+
+class CapacityTracker:
     """Capacity tracker of a pass.
 
     Capacity can be reserved (backfill reservation): then a part of an agent's free capacity is open
@@ -27,21 +46,22 @@ class CapacityTracker(AgentFacts):
         agents: AgentIndex,
         now: datetime,
         placement_group: Mapping[str, Iterable[GroupHost]],
-        least_memory: int,
+        least_memory: int = 0,
     ) -> None:
-        """`least_memory`: the smallest memory request of the pass, as a vector."""
-        super().__init__(agents, now)
+        self.agents = agents
+        self._layout = agents.layout
+        self.now = now
+        self._window_starts: list[datetime] | None = None  # sorted; None: not computed yet
         self._single_ids = agents.single_ids
-        self._open = agents.free[:]
-        self._bins = [index.copy(self._open, least_memory) for index in agents.bins]
-        self._holds: dict[int, CapacityHold] = {}  # by agent number
+        self._ledger = ledger = CapacityLedger(agents, now, least_memory)
+        self._open, self._bins, self._holds = ledger.open, ledger.bins, ledger.holds
+        self._taken = ledger.taken
+        self._pool = FractionalPool(agents, ledger, now) if agents.layout.shared else None
         # After `open_all`: open capacity before it, and the priority of the reservation.
         self._open_beside_holds: dict[int, tuple[int, int]] = {}
         self._timed_holders: list[int] = []  # after `open_all`: agents whose reservation had a known end
-        self._held_until: Until = None  # latest known end of a reservation
         self._held_pools: set[int] = set()  # pools with a reservation for a session that may run anywhere
         self._claimed: set[int] = set()  # agents with preemptions in progress
-        self._taken: list[Taken] = []
         # ends of the first `_indexed` entries of `_taken`, by agent number
         self._taken_ends: dict[int, list[Release]] = {}
         self._indexed = 0
@@ -51,6 +71,67 @@ class CapacityTracker(AgentFacts):
         self._released_by: dict[tuple[int, datetime], Released] = {}
         self.occupancy = GroupOccupancy(placement_group, agents.numbers)
 
+    def ends_at(self, max_runtime: timedelta | None) -> Until:
+        """Return the end of a session that starts now; None: unknown."""
+        return None if max_runtime is None else self.now + max_runtime
+
+    def blocking_window(
+        self, agent: AgentView, requirements: Requirements, until: Until
+    ) -> ReservationWindow | None:
+        """Return the reservation that keeps a session ending at `until` off the agent: one of
+        others that is open, or any that begins before its end.
+        """
+        if not requirements.may_run_on(agent):
+            return agent.window
+        window = agent.next_window
+        return window if window and self._ledger.assumed_end(until) > window.starts_at else None
+
+    def windows_before(self, until: Until) -> int:
+        """Return how many future reservation windows begin before `until`; equal counts give equal
+        results.
+        """
+        if self._window_starts is None:
+            windows = (agent.next_window for agent in self.agents.views)
+            self._window_starts = sorted({window.starts_at for window in windows if window})
+        return bisect_left(self._window_starts, self._ledger.assumed_end(until))
+
+    def latest_start(self, agent_number: int, max_runtime: timedelta | None) -> datetime | None:
+        """Return the latest start there that ends before the agent is reserved; None: any time."""
+        window = self.agents.views[agent_number].next_window
+        return window and window.starts_at - (ASSUMED_RUNTIME if max_runtime is None else max_runtime)
+
+    def agent_size(self, agent_id: int) -> AgentSize:
+        agents, agent_number = self.agents, self.agents.numbers[agent_id]
+        names = tuple([devices.slot_name for devices in agents.views[agent_number].devices])
+        return AgentSize(
+            agents.capacities[agent_number] - agent_number, agents.largest[agent_number] - agent_number, names
+        )
+
+    def is_enough(self, size: AgentSize, request_class: RequestClass) -> bool:
+        """Return True if an empty agent of that size could hold the largest kernel of `request_class`."""
+        request, fits = request_class.requests[0], self._layout.fits
+        is_large = fits(request, size.capacity) and fits(request_class.largest_single(request), size.largest)
+        return is_large and can_assign_all(
+            request_class.requirements.kernels[request_class.order[0]], size.device_names
+        )
+
+    def limit_to_one_kernel(self, vectors: list[int], largest: int | None) -> list[int]:
+        """Limit free vectors to what one kernel may get; with `largest`, the largest kernel of
+        several, to agents that can hold it.
+        """
+        agents, fits = self.agents, self._layout.fits
+        if largest is None and not agents.is_overcommitted:
+            return vectors
+        owned = [(vector, agents.largest[vector & FIELD_MASK]) for vector in vectors]
+        if largest is not None:
+            return [vector if fits(largest, most) else vector & FIELD_MASK for vector, most in owned]
+        return [self._layout.lesser(vector, most) for vector, most in owned]
+
+    def add_released(self, agent_number: int, room: int, released: int) -> int:
+        """Add released capacity to `room`, at most up to the capacity of the agent."""
+        missing = self._layout.less(self.agents.capacities[agent_number], room - agent_number) - agent_number
+        return room + self._layout.lesser(released, missing)
+
     def place(self, request_class: RequestClass, until: Until) -> tuple[int, ...] | None:
         """Take capacity for every kernel of `request_class`. Return the agent ids; None, and take nothing,
         if there is too little.
@@ -59,21 +140,22 @@ class CapacityTracker(AgentFacts):
         # none.
         if (
             request_class.has_no_room
-            and not self.has_hold_beyond(until)
+            and not self._ledger.has_hold_beyond(until)
             and not self._may_end_in_time(request_class, until)
         ):
             return None
         lone = request_class.single_query
         # Fast path for most sessions: one pool, and no reservation that they could use.
-        if lone is not None and (until is None or self._held_until is None):
+        if lone is not None and (until is None or self._ledger.held_until is None):
             pool, query = lone
             agent_number = self._bins[pool].take(query)
             if agent_number is None:
                 return None
             if until is not None:
-                self._taken.append((agent_number, request_class.total, until, True))
+                total = request_class.total
+                self._taken.append(Taken(agent_number, total, total, until))
             if self._holds and agent_number in self._holds:
-                self._holds[agent_number].take(request_class.total)
+                self._holds[agent_number].take(request_class.total, request_class.total)
             return self._single_ids[agent_number]
         agent_numbers = self._take_all(request_class, until)
         if agent_numbers is None:
@@ -81,9 +163,9 @@ class CapacityTracker(AgentFacts):
             return None
         if not request_class.is_plain:
             self.occupancy.record_placement(request_class, agent_numbers)
-        ids = self._agents.ids
+        ids = self.agents.ids
         if len(request_class.order) == 1:
-            return self._agents.single_ids[agent_numbers[0]]
+            return self.agents.single_ids[agent_numbers[0]]
         if request_class.largest_kernel is not None:
             return (ids[agent_numbers[0]],) * len(request_class.order)
         return tuple(
@@ -96,12 +178,13 @@ class CapacityTracker(AgentFacts):
     def close(self, agent_number: int) -> int:
         """Take the agent out of the search. Return its open capacity, for `reopen`."""
         vector = self._open[agent_number]
-        self._set_open(agent_number, agent_number)
+        self._ledger.set_open(agent_number, agent_number)
         return vector
 
     def reopen(self, agent_number: int, vector: int) -> None:
-        self._set_open(agent_number, vector)
-        self._record_again(agent_number)
+        self._ledger.set_open(agent_number, vector)
+        if self._pool:
+            self._pool.record_again(agent_number)
 
     def has_room(self, request_class: RequestClass, until: Until) -> bool:
         """Return True if `request_class` could be placed now on open capacity."""
@@ -122,10 +205,12 @@ class CapacityTracker(AgentFacts):
         }
         opened = {agent_number: self._open[agent_number] for agent_number in closed}
         for agent_number, vector in closed.items():
-            self._set_open(agent_number, vector)
+            self._ledger.set_open(agent_number, vector)
         has_room = self.has_room(request_class, until)
         for agent_number, vector in opened.items():
-            self._set_open(agent_number, vector)
+            self._ledger.set_open(agent_number, vector)
+        if self._pool:
+            self._pool.forget_searches()  # they searched while less was open
         return has_room
 
     def reserve(
@@ -147,6 +232,8 @@ class CapacityTracker(AgentFacts):
         Each request counts as the largest, as in `soonest`: with less, others would take what the
         next pass looks for.
         """
+        if self._pool and request_class.fractional_requests:
+            self._pool.held_for_parts.update(agent_numbers)
         wanted: dict[int, int] = {}
         largest = self._layout.greatest(request_class.requests)
         for agent_number in agent_numbers:
@@ -159,21 +246,17 @@ class CapacityTracker(AgentFacts):
             for ended in [released] if released else self._amounts_released(agent_number, until):
                 room = self.add_released(agent_number, room, ended)
             self._holds[agent_number] = CapacityHold(free, self._layout.less(room, request), until, priority)
-            self._update_open(agent_number)
+            self._ledger.update_open(agent_number)
         if until is not None:
-            self._held_until = max(until, self._held_until or until)
+            self._ledger.held_until = max(until, self._ledger.held_until or until)
         self.occupancy.record_reservation(request_class, agent_numbers)
         if is_first and request_class.designated is None:
-            self._held_pools |= {self._agents.pool_of[agent_number] for agent_number in agent_numbers}
-        return tuple(self._agents.ids[agent_number] for agent_number in agent_numbers)
+            self._held_pools |= {self.agents.pool_of[agent_number] for agent_number in agent_numbers}
+        return tuple(self.agents.ids[agent_number] for agent_number in agent_numbers)
 
     def claim(self, agent_id: int) -> None:
         """Allow reservations on the agent only for the session with the preemption claim."""
-        self._claimed.add(self._agents.numbers.get(agent_id, -1))
-
-    def has_hold_beyond(self, until: Until) -> bool:
-        """Return True if the session of some backfill reservation starts at `until` or later."""
-        return until is not None and self._held_until is not None and until <= self._held_until
+        self._claimed.add(self.agents.numbers.get(agent_id, -1))
 
     def may_begin(
         self, agent_number: int, request_class: RequestClass, at: datetime, max_runtime: timedelta | None
@@ -183,21 +266,23 @@ class CapacityTracker(AgentFacts):
         """
         latest = self.latest_start(agent_number, max_runtime)
         is_in_time = latest is None or at <= latest
-        may_run = request_class.requirements.may_run_on(self._agents.views[agent_number])
+        may_run = request_class.requirements.may_run_on(self.agents.views[agent_number])
         return is_in_time and may_run and bool(self.occupancy.allowed_agents(request_class, [agent_number]))
 
     def has_timed_hold(self) -> bool:
         """Return True if any reservation has a known time."""
-        return self._held_until is not None
+        return self._ledger.held_until is not None
 
     def remove_holds(self) -> None:
         """Remove all reservations."""
+        if self._pool and self._holds:  # otherwise no more is open than they examined
+            self._pool.forget_searches()
         self._timed_holders = [
             agent_number for agent_number, kept in self._holds.items() if kept.until is not None
         ]
         for agent_number, kept in self._holds.items():
             self._open_beside_holds[agent_number] = self._open[agent_number], kept.priority
-            self._set_open(agent_number, kept.free)
+            self._ledger.set_open(agent_number, kept.free)
         self._holds.clear()
         self.occupancy.ignore_reservations()
 
@@ -207,7 +292,7 @@ class CapacityTracker(AgentFacts):
         """
         hosts = self.occupancy.allowed_agents(request_class, self._timed_holders)
         return any(
-            self._may_host(request_class, request, search, host)
+            self.agents.may_host(request_class, request, search, host)
             and self.fits_on(host, request, self._open[host])
             for host in hosts
             for request, search in request_class.queries
@@ -235,7 +320,7 @@ class CapacityTracker(AgentFacts):
         )
 
     def _without_hold(self, request_class: RequestClass, pools: set[int]) -> list[int]:
-        found = self._with_model(request_class.requirements, self._agents.members_in(pools))
+        found = self.agents.with_model(request_class.requirements, self.agents.members_in(pools))
         return self.occupancy.allowed_agents(
             request_class, [each for each in found if not self._is_taken(each)]
         )
@@ -247,8 +332,9 @@ class CapacityTracker(AgentFacts):
         """Return True if any end is known."""
         self._index_taken()
         if self._has_running_ends is None:
-            self._has_running_ends = any(agent.running for agent in self._agents.views)
-        return bool(self._taken_ends) or self._has_running_ends
+            self._has_running_ends = any(agent.running for agent in self.agents.views)
+        has_part_ends = self._pool is not None and self._pool.ending_parts > 0
+        return bool(self._taken_ends) or self._has_running_ends or has_part_ends
 
     def ends(self, agent_number: int) -> list[Release]:
         """Return what is released there at known times, soonest first; overdue ends are left out,
@@ -257,11 +343,12 @@ class CapacityTracker(AgentFacts):
         self._index_taken()
         running = self._running_ends.get(agent_number)
         if running is None:
-            here = self._agents.views[agent_number].running
+            here = self.agents.views[agent_number].running
             known = [(each.ends_at, self.released(agent_number, each)) for each in here]
-            running = self._running_ends[agent_number] = sorted(end for end in known if end[0] > self._now)
-        taken = self._taken_ends.get(agent_number)
-        return sorted(running + taken) if taken else running
+            running = self._running_ends[agent_number] = sorted(end for end in known if end[0] > self.now)
+        taken = self._taken_ends.get(agent_number, [])
+        devices = self._pool.releases(agent_number) if self._pool else []
+        return sorted(running + taken + devices) if taken or devices else running
 
     def _amounts_released(self, agent_number: int, until: Until) -> list[int]:
         """Return what is released there by then."""
@@ -275,26 +362,29 @@ class CapacityTracker(AgentFacts):
         """Return what surely ends there by then, of running sessions and of this pass's placements."""
         running = self._released_by.get((agent_number, at))
         if running is None:
-            here = self._agents.views[agent_number].running
-            sure = [each for each in here if self._now < each.ends_at <= at and not each.is_being_preempted]
+            here = self.agents.views[agent_number].running
+            sure = [each for each in here if self.now < each.ends_at <= at and not each.is_being_preempted]
             shares = tuple([share for each in sure for share in each.shares])
             running = Released(sum([self.released(agent_number, each) for each in sure]), shares)
             self._released_by[agent_number, at] = running
         self._index_taken()
-        taken = self._taken_ends.get(agent_number)
-        if not taken:
+        amounts = [amount for until, amount in self._taken_ends.get(agent_number, ()) if until <= at]
+        parts = self._pool.parts_ended(agent_number, at) if self._pool else []
+        amounts += [part.joining_request for part in parts]
+        if not amounts:
             return running
-        return Released(running.amount + sum([held for until, held in taken if until <= at]), running.shares)
+        shares = (*running.shares, *[part.share for part in parts])
+        return Released(running.amount + sum(amounts), shares)
 
     def released(self, agent_number: int, held: RunningAllocation | PreemptibleAllocation) -> int:
         """Return what is released there when the allocation ends, without devices that others
         share.
         """
-        return self._layout.pack_room(held.slots)
+        return self._layout.pack_room(self._pool.with_whole(agent_number, held) if self._pool else held.slots)
 
     def unshared(self, agent_number: int, shares: Iterable[DeviceShare]) -> int:
         """Return the devices that become whole there without these shares."""
-        return 0
+        return self._pool.unshared(agent_number, shares) if self._pool else 0
 
     def fits_on(
         self,
@@ -308,13 +398,19 @@ class CapacityTracker(AgentFacts):
         """Return True if `count` requests fit in `room`: what is free there at that time, or
         without these shares.
         """
+        part = self.agents.fractional_requests.get(request)
+        if part and self._pool and self._pool.knows(agent_number, part.slot_name):
+            return self._pool.fits_on(agent_number, part, room, gone, at, count)
         return self._layout.fits(request * count, room)
 
     def free_devices(self, requirements: Requirements) -> dict[str, list[int]]:
         """Return by slot with shared devices, for agents that know it and could host `requirements`: the
         free vector with the most of one device.
         """
-        return {}
+        if self._pool is None:
+            return {}
+        rooms = self.limit_to_one_kernel(self.free_vectors(requirements), None)
+        return {name: self._pool.with_largest_rest(rooms, name) for name in self._layout.shared}
 
     def has_hold(self, agent_number: int) -> bool:
         """Return True if it has a reservation."""
@@ -322,13 +418,13 @@ class CapacityTracker(AgentFacts):
 
     def free(self, agent_number: int) -> int:
         """Return the free capacity there, reserved or not."""
-        return self._holds[agent_number].free if agent_number in self._holds else self._open[agent_number]
+        return self._ledger.free(agent_number)
 
     def free_for_one_kernel(self, agent_id: int, largest: int | None) -> int:
         """Return the part of `room` that one kernel may get on a schedulable agent by id; `largest`
         as in `rooms_for_one`.
         """
-        [room] = self.limit_to_one_kernel([self.free(self._agents.numbers[agent_id])], largest)
+        [room] = self.limit_to_one_kernel([self.free(self.agents.numbers[agent_id])], largest)
         return room
 
     def free_vectors(self, requirements: Requirements) -> list[int]:
@@ -336,19 +432,18 @@ class CapacityTracker(AgentFacts):
         or not, in any order.
         """
         if requirements.required_agent_id is not None:
-            named = self.agent_number(requirements.required_agent_id)
-            is_host = named is not None and requirements.may_run_on(self._agents.views[named])
+            named = self.agents.numbers.get(requirements.required_agent_id)
+            is_host = named is not None and requirements.may_run_on(self.agents.views[named])
             return [self.free(named)] if named is not None and is_host else []
-        members, kept = self._agents.members_in(self._agents.pools_open_to(requirements)), self._holds
-        return [
-            kept[agent_number].free if agent_number in kept else self._open[agent_number]
-            for agent_number in self._with_model(requirements, members)
-        ]
+        members = self.agents.members_in(self.agents.pools_open_to(requirements))
+        return list(map(self.free, self.agents.with_model(requirements, members)))
 
     def _take_all(self, request_class: RequestClass, until: Until) -> list[int] | None:
         """Take capacity for each request. Return agent numbers; None, and take nothing, if there is
         too little.
         """
+        if request_class.is_together:
+            return self._take_together(request_class, until)
         start = len(self._taken)
         agent_numbers: list[int] = []
         for request, search in request_class.queries:
@@ -365,6 +460,21 @@ class CapacityTracker(AgentFacts):
             agent_numbers.append(agent_number)
         return agent_numbers
 
+    def _take_together(self, request_class: RequestClass, until: Until) -> list[int] | None:
+        """Take all kernels on one agent, which are tried one after the other, as only placing each
+        kernel shows if the devices suffice.
+        """
+        start, tried = len(self._taken), set[int]()
+        (request, search), *others = request_class.queries
+        take_first = partial(self._take, request_class, request, search, until)
+        while (first := self.occupancy.find_first(take_first, request_class, tried)) is not None:
+            here = AgentFilter(only=(first,))
+            if all(self._take(request_class, *other, until, here) is not None for other in others):
+                return [first] * len(request_class.queries)
+            self._undo(start)
+            tried.add(first)
+        return None
+
     def _take(
         self,
         request_class: RequestClass,
@@ -374,7 +484,10 @@ class CapacityTracker(AgentFacts):
         allowed: AgentFilter | None = None,
     ) -> int | None:
         """Take capacity for one kernel on an allowed agent. Return its number."""
-        if until is not None and self.has_hold_beyond(until):
+        part = request_class.fractional_requests.get(request)
+        if part and self._pool:
+            return self._pool.take(request_class, request, part, search, until, allowed)
+        if until is not None and self._ledger.has_hold_beyond(until):
             # A session that ends in time prefers reserved capacity, which leaves open capacity to
             # others.
             agent_number = self._take_held(request_class, request, search, until, allowed)
@@ -384,7 +497,7 @@ class CapacityTracker(AgentFacts):
                 return None
         agent_number = request_class.preferred
         if agent_number is None or not self._take_on(agent_number, request, until, allowed):
-            where = self._open_pools(search, until) if request_class.is_bounded else search
+            where = self._ledger.open_pools(search, until) if request_class.is_bounded else search
             agent_number = None
             for pool, query in where if allowed is None else ():
                 agent_number = self._bins[pool].take(query)
@@ -392,37 +505,33 @@ class CapacityTracker(AgentFacts):
                     break
             if allowed is not None:
                 take_on = partial(self._take_on, request=request, until=until, allowed=allowed)
-                agent_number = allowed.take(where, self._bins, self._agents.pool_of, take_on)
+                agent_number = allowed.take(where, self._bins, self.agents.pool_of, take_on)
             if agent_number is None:
                 agent_number = request_class.designated
                 if agent_number is None or not self._take_on(agent_number, request, until, allowed):
                     return None
-        self._taken.append((agent_number, request, until, True))
+        self._taken.append(Taken(agent_number, request, request, until))
         if agent_number in self._holds:
-            self._holds[agent_number].take(request)
+            self._holds[agent_number].take(request, request)
         return agent_number
 
     def _index_taken(self) -> None:
-        for agent_number, request, until, _ in self._taken[self._indexed :]:
-            if until is not None:
-                self._taken_ends.setdefault(agent_number, []).append((until, request))
+        for taken in self._taken[self._indexed :]:
+            if taken.until is not None and taken.part is None:
+                self._taken_ends.setdefault(taken.agent_number, []).append((taken.until, taken.amount))
         self._indexed = len(self._taken)
-
-    def _open_pools(self, search: CandidateQueries, until: Until) -> CandidateQueries:
-        """Return the pools in which it would end before the agents are reserved."""
-        end, closes_at = self._assumed_end(until), self._agents.closes_at
-        return tuple([each for each in search if (at := closes_at[each[0]]) is None or end <= at])
 
     def _may_end_in_time(self, request_class: RequestClass, until: Until) -> bool:
         """Return True if it ends before all sessions of its request class that found no capacity."""
         return (
-            request_class.no_room_from is not None and self._assumed_end(until) < request_class.no_room_from
+            request_class.no_room_from is not None
+            and self._ledger.assumed_end(until) < request_class.no_room_from
         )
 
     def _note_failure(self, request_class: RequestClass, until: Until) -> None:
         if request_class.is_bounded:
             end, before = (
-                self._assumed_end(until),
+                self._ledger.assumed_end(until),
                 request_class.no_room_from if request_class.has_no_room else None,
             )
             request_class.no_room_from = end if before is None else min(end, before)
@@ -433,10 +542,9 @@ class CapacityTracker(AgentFacts):
             return False
         if not (allowed is None or agent_number in allowed):
             return False
-        closes_at = self._agents.closes_at[self._agents.pool_of[agent_number]]
-        if closes_at is not None and self._assumed_end(until) > closes_at:
+        if not self._ledger.is_open_until(self.agents.pool_of[agent_number], until):
             return False
-        self._set_open(agent_number, self._open[agent_number] - request)
+        self._ledger.set_open(agent_number, self._open[agent_number] - request)
         return True
 
     def _take_held(
@@ -444,43 +552,26 @@ class CapacityTracker(AgentFacts):
         request_class: RequestClass,
         request: int,
         search: CandidateQueries,
-        until: Until,
+        until: datetime,
         allowed: AgentFilter | None,
     ) -> int | None:
         """Take capacity on an agent whose reserving session starts only after this one ends; the
         oldest reservation first.
         """
-        for agent_number, kept in self._holds.items():
-            in_time = until is not None and kept.until is not None and until <= kept.until
+        for agent_number, hold in self._ledger.holds_beyond(until):
             if (
-                in_time
-                and self._may_host(request_class, request, search, agent_number)
+                self.agents.may_host(request_class, request, search, agent_number)
                 and (allowed is None or agent_number in allowed)
-                and self._layout.fits(request, kept.free)
+                and self._layout.fits(request, hold.free)
             ):
-                kept.free -= request
-                self._taken.append((agent_number, request, until, False))
-                self._update_open(agent_number)
+                self._ledger.change(agent_number, request, 0)
+                self._taken.append(Taken(agent_number, request, 0, until))
                 return agent_number
         return None
 
     def _undo(self, start: int) -> None:
         """Undo everything taken since `start`."""
         while len(self._taken) > start:
-            agent_number, request, _, was_open = self._taken.pop()
-            kept = self._holds.get(agent_number)
-            if kept is None:
-                self._set_open(agent_number, self._open[agent_number] + request)
-                continue
-            kept.free += request
-            if was_open:
-                kept.left_over += request
-            self._update_open(agent_number)
-
-    def _update_open(self, agent_number: int) -> None:
-        """Recompute the open capacity of an agent with a reservation."""
-        kept = self._holds[agent_number]
-        self._set_open(agent_number, self._layout.lesser(kept.free, kept.left_over))
-
-    def _set_open(self, agent_number: int, vector: int) -> None:
-        self._bins[self._agents.pool_of[agent_number]].set_free(agent_number, vector)
+            taken = self._ledger.undo_last()
+            if self._pool:
+                self._pool.undo(taken)

@@ -162,6 +162,29 @@ class AgentIndex:
                     self.request_class(requirements)
         return min(map(attrgetter("least_memory"), map(request_classes.__getitem__, keys)), default=0)
 
+    def may_host(
+        self, request_class: RequestClass, request: int, queries: CandidateQueries, agent_number: int
+    ) -> bool:
+        """Return True if a kernel with these queries could run on the agent if that were empty."""
+        if request_class.designated is not None:
+            if agent_number != request_class.designated:
+                return False
+        elif all(
+            pool != self.pool_of[agent_number] for pool, _query in queries
+        ) or not request_class.requirements.suits(self.views[agent_number]):
+            return False
+        return self.is_large_enough(agent_number, request_class.largest_single(request))
+
+    def is_large_enough(self, agent_number: int, request: int) -> bool:
+        """Return True if one kernel of this size fits on the empty agent."""
+        return self.layout.fits(request, self.largest[agent_number])
+
+    def with_model(self, requirements: Requirements, agent_numbers: list[int]) -> list[int]:
+        """Filter agents by the requested device model."""
+        if not requirements.device_model:
+            return agent_numbers
+        return [each for each in agent_numbers if requirements.suits(self.views[each])]
+
     def pools_open_to(self, requirements: Requirements) -> set[int]:
         """Return the pools whose agents accept such sessions now, of any size."""
         return {number for number, key in enumerate(self._pool_keys) if key.may_host(requirements)}

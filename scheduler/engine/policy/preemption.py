@@ -136,7 +136,7 @@ class Preemptor:
                 agent_number
                 for agent_number in self._tracker.agents_without_hold(request_class)
                 if agent_number in self._candidates
-                and self._tracker.is_large_enough(agent_number, request)
+                and self._agents.is_large_enough(agent_number, request)
                 and self._tracker.may_begin(agent_number, request_class, self._ends_at, session.max_runtime)
             )
             ways = (

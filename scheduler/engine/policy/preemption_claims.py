@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
-from scheduler.engine.capacity.capacity_hold import Until
+from scheduler.engine.capacity.ledger import Until
 from scheduler.engine.capacity.tracker import CapacityTracker
 from scheduler.engine.index.agent_index import AgentIndex
 from scheduler.engine.index.bin_index import restricted_to
@@ -52,7 +52,7 @@ class PreemptionClaims:
         if session.preemption_claim is None or len(request_class.order) > 1:
             return None
         agent_id, until = session.preemption_claim
-        agent_number = self._tracker.agent_number(agent_id)
+        agent_number = self._agents.numbers.get(agent_id)
         if agent_number is None or self._tracker.has_hold(agent_number):
             return None
         may_begin = self._tracker.may_begin(

@@ -39,7 +39,7 @@ from scheduler.engine.accelerators import (
     choose_devices,
     most_for_one_kernel,
 )
-from scheduler.engine.capacity.fractional import capacity_tracker
+from scheduler.engine.capacity.tracker import CapacityTracker
 from scheduler.engine.index.agent_index import AgentIndex
 from scheduler.explain.messages import message_for
 
@@ -142,7 +142,7 @@ def test_two_free_halves_are_no_whole_device_and_reason_says_so():
 def test_reason_states_capacity_of_one_device_if_devices_are_known(are_known: bool, names: set[str]):
     asked, one = session(1, 500), agent(1, 2, 700, whole=1)
     view = one if are_known else replace(one, devices=())
-    machines = capacity_tracker(AgentIndex(Snapshot(1, "lab", 0, (view,), (asked,))), NOW, {})
+    machines = CapacityTracker(AgentIndex(Snapshot(1, "lab", 0, (view,), (asked,))), NOW, {})
     assert machines.free_devices(asked.requirements).keys() == names
 
 
