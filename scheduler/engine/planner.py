@@ -92,8 +92,11 @@ class _Pass:
         self._patient_since = now - snapshot.rules.patience
         self._agents = agents
         self._layout = agents.layout
-        least_memory = agents.compile_requirements(snapshot.pending)
+        classes = agents.compile_requirements(snapshot.pending)
+        least_memory = min([each.least_memory for each in classes.values()], default=0)
         self._tracker = CapacityTracker(agents, now, snapshot.group_hosts, least_memory)
+        states = self._tracker.states
+        self._states = {requirements: states[each] for requirements, each in classes.items()}
         self._quotas = allowances
         self._placed: list[PendingSession] = []
         self._agent_ids: list[tuple[int, ...]] = []  # one for each of `_placed`
@@ -120,7 +123,7 @@ class _Pass:
         for session, agent_id in promised:
             self._tracker.claim(agent_id)
             for account in allowances.accounts_for(session.scopes):
-                self._pending_claims[account] += agents.classes[id(session.requirements)].total
+                self._pending_claims[account] += classes[session.requirements].total
         self._claims = PreemptionClaims(agents, self._tracker, now)
         self._order = QueueOrder(
             snapshot, now, TenantShares(snapshot, agents.total), self if promised else None
@@ -131,18 +134,19 @@ class _Pass:
         out of the loop.
         """
         line, tracker, guards = self._order, self._tracker, self._layout.guards
-        request_classes = self._agents.classes
+        states = self._states
         known_accounts, accounts_of = self._quotas.by_scopes, self._quotas.accounts_for
         add_placed, add_agents = self._placed.append, self._agent_ids.append
         wait, wait_shaped = self._deferred.append, self._deferred_classes.append
         patient_since, preemptor, knows_until = self._patient_since, self._preemptor, tracker.has_timed_hold
         for session in line:
             requirements, scopes, max_runtime = session.requirements, session.scopes, session.max_runtime
-            request_class = request_classes[id(requirements)]
+            state = states[requirements]
+            request_class = state.request_class
             # Shortcut for nearly all sessions of a long queue: the request class found no capacity, the
             # session cannot use reserved capacity, and it is too early to reserve or preempt.
             if (
-                request_class.has_no_room
+                state.has_no_room
                 and session.enqueued_at > patient_since
                 and not (request_class.is_bounded or preemptor or session.preemption_claim)
                 and (max_runtime is None or not knows_until())
@@ -160,7 +164,7 @@ class _Pass:
                 self._defer_for_quota(session, request_class)
                 continue
             until = None if max_runtime is None else self._now + max_runtime
-            agent_ids = tracker.place(request_class, until)
+            agent_ids = tracker.place(state, until)
             if agent_ids is None:
                 undo(accounts, total)
                 self._defer_for_capacity(session, request_class)
@@ -176,7 +180,7 @@ class _Pass:
         yet, or a quota is exceeded.
         """
         request_class, accounts = (
-            self._agents.classes[id(session.requirements)],
+            self._states[session.requirements].request_class,
             self._quotas.accounts_for(session.scopes),
         )
         guards, total = self._layout.guards, request_class.total
@@ -202,7 +206,7 @@ class _Pass:
     def _defer_for_capacity(self, session: PendingSession, request_class: RequestClass) -> None:
         if not (self._reserve_claim(session, request_class) or self._preempt_for(session, request_class)):
             self._reserve_capacity(session, request_class)
-        request_class.has_no_room = True
+        self._tracker.states[request_class].has_no_room = True
         self._defer(session, request_class)
 
     def _defer_for_quota(self, session: PendingSession, request_class: RequestClass) -> None:
@@ -313,8 +317,8 @@ class _Pass:
         """Make a backfill reservation for `session` where capacity is free first; if no time is
         known, only after the group's patience.
         """
-        has_waited = self._has_waited(session)
-        if not request_class.may_reserve or self._is_reservation_hopeless(
+        has_waited, state = self._has_waited(session), self._tracker.states[request_class]
+        if not state.may_reserve or self._is_reservation_hopeless(
             session, request_class, has_waited=has_waited
         ):
             return
@@ -327,11 +331,11 @@ class _Pass:
             self._reserve_on(session, request_class, prospect.agent_numbers, prospect.until)
             if prospect.until is not None:
                 self._pin_head(session)
-            request_class.may_reserve = False
+            state.may_reserve = False
         elif request_class.is_bounded:
-            request_class.failed_searches += 1
+            state.failed_searches += 1
         else:
-            request_class.may_reserve, request_class.search_failed = not has_waited, True
+            state.may_reserve, state.search_failed = not has_waited, True
 
     def _accumulate(self, session: PendingSession, request_class: RequestClass) -> EarliestStart | None:
         """Return where capacity accumulates for the session: at its last choice while that holds,
@@ -359,18 +363,17 @@ class _Pass:
         """Return True if a search cannot succeed: it failed for another session of the request class, or
         the session is too long to end before the next reservation windows.
         """
+        state = self._tracker.states[request_class]
         if not request_class.is_bounded:
-            return request_class.search_failed and not has_waited
-        if has_waited not in request_class.longest_runtime:
+            return state.search_failed and not has_waited
+        if has_waited not in state.longest_runtime:
             hosts = self._tracker.reservable_agents(request_class)
-            request_class.longest_runtime[has_waited] = longest_runtime(
+            state.longest_runtime[has_waited] = longest_runtime(
                 self._tracker, self._layout, request_class, self._now, hosts=hosts, known_only=not has_waited
             )
         max_runtime = ASSUMED_RUNTIME if session.max_runtime is None else session.max_runtime
-        return (
-            max_runtime > request_class.longest_runtime[has_waited]
-            or request_class.failed_searches >= MAX_FAILED_SEARCHES
-        )
+        is_too_long = max_runtime > state.longest_runtime[has_waited]
+        return is_too_long or state.failed_searches >= MAX_FAILED_SEARCHES
 
     def _pin_head(self, session: PendingSession) -> None:
         """Pin at most one new head. With several, two that need different agents could close these

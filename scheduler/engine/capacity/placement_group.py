@@ -3,14 +3,10 @@
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from scheduler.engine.index.bin_index import restricted_to
-
-if TYPE_CHECKING:
-    from scheduler.engine.index.bin_index import BinIndex
-    from scheduler.engine.index.request_class import CandidateQueries, RequestClass
-    from scheduler.engine.snapshot import Requirements
+from scheduler.engine.index.bin_index import BinIndex, restricted_to
+from scheduler.engine.index.request_class import CandidateQueries, PassState, PassStates, RequestClass
+from scheduler.engine.snapshot import Requirements
 from scheduler.engine.values import GroupHost
 
 NO_HOSTS: Mapping[int, int] = {}
@@ -33,8 +29,8 @@ class AgentFilter:
 
     def take(
         self,
-        search: "CandidateQueries",
-        bins: Sequence["BinIndex"],
+        search: CandidateQueries,
+        bins: Sequence[BinIndex],
         pool_of: Sequence[int],
         take_on: Callable[[int], bool],
     ) -> int | None:
@@ -46,9 +42,7 @@ class AgentFilter:
         found = next((agent_number for agent_number in tries if agent_number is not None), None)
         return next((each for each in few if take_on(each)), None) if found is None else found
 
-    def within(
-        self, search: "CandidateQueries", pool_of: Sequence[int]
-    ) -> tuple["CandidateQueries", list[int]]:
+    def within(self, search: CandidateQueries, pool_of: Sequence[int]) -> tuple[CandidateQueries, list[int]]:
         """Apply the filter: return the restricted search, or a list of a few agents in order."""
         if self.only is None:
             return tuple(
@@ -69,7 +63,12 @@ class AgentFilter:
 class GroupOccupancy:
     """Occupancy of placement groups by agent, updated while a pass places sessions."""
 
-    def __init__(self, hosts: Mapping[str, Iterable[GroupHost]], agent_numbers: Mapping[int, int]) -> None:
+    def __init__(
+        self,
+        hosts: Mapping[str, Iterable[GroupHost]],
+        agent_numbers: Mapping[int, int],
+        states: PassStates,
+    ) -> None:
         found = {key: {each.agent_id: each.sessions for each in places} for key, places in hosts.items()}
         # By key, then by agent number; unschedulable agents are left out.
         self._counts = {
@@ -82,13 +81,13 @@ class GroupOccupancy:
         self._reserved_for_first: dict[
             str, tuple[int, ...]
         ] = {}  # agents reserved for the first session of a group
-        self._searched_hosts_only: dict[
-            str, list[RequestClass]
-        ] = {}  # request classes that search only where their group is
+        # Request classes that search only where their group is.
+        self._searched_hosts_only: dict[str, list[PassState]] = {}
+        self._states = states
         self._is_open = False  # reservations no longer count
         self._is_ignored = False
 
-    def record_placement(self, request_class: "RequestClass", agent_numbers: Iterable[int]) -> None:
+    def record_placement(self, request_class: RequestClass, agent_numbers: Iterable[int]) -> None:
         """Record a placement of that request class."""
         placement_group = request_class.requirements.placement_group
         if placement_group is None:
@@ -101,7 +100,7 @@ class GroupOccupancy:
                     each.has_no_room = False
             counts[agent_number] = counts.get(agent_number, 0) + 1
 
-    def record_reservation(self, request_class: "RequestClass", agent_numbers: Iterable[int]) -> None:
+    def record_reservation(self, request_class: RequestClass, agent_numbers: Iterable[int]) -> None:
         """Record a reservation: other sessions of its group do not take it, and do not begin
         elsewhere.
         """
@@ -124,7 +123,7 @@ class GroupOccupancy:
         yield
         self._is_ignored = False
 
-    def _filters(self, request_class: "RequestClass", used: Collection[int]) -> Iterator[AgentFilter]:
+    def _filters(self, request_class: RequestClass, used: Collection[int]) -> Iterator[AgentFilter]:
         """Yield filters of agents for the next kernel, in order of preference. `used`: excluded
         agents.
         """
@@ -143,10 +142,10 @@ class GroupOccupancy:
         if not (rule.is_strict and (begins or key in self._is_placed)):
             yield AgentFilter(used)
         if rule.is_strict:
-            self._searched_hosts_only.setdefault(key, []).append(request_class)
+            self._searched_hosts_only.setdefault(key, []).append(self._states[request_class])
 
     def find_first(
-        self, take: Callable[[AgentFilter], int | None], request_class: "RequestClass", used: Collection[int]
+        self, take: Callable[[AgentFilter], int | None], request_class: RequestClass, used: Collection[int]
     ) -> int | None:
         """Return the first agent number that `take` finds among the preferred agents, or the next
         ones; excludes `used`.
@@ -157,7 +156,7 @@ class GroupOccupancy:
                 return agent_number
         return None
 
-    def allowed_agents(self, request_class: "RequestClass", agent_numbers: list[int]) -> list[int]:
+    def allowed_agents(self, request_class: RequestClass, agent_numbers: list[int]) -> list[int]:
         """Filter agents by a strict rule of the placement group, beside reservations."""
         placement_group = request_class.requirements.placement_group
         if placement_group is None or not placement_group.rule.is_strict:
@@ -169,7 +168,7 @@ class GroupOccupancy:
         hosts = self.group_hosts(key) if key in self._is_placed else self._reserved_for_first.get(key)
         return agent_numbers if hosts is None else [each for each in agent_numbers if each in hosts]
 
-    def has_strict_rule(self, requirements: "Requirements") -> bool:
+    def has_strict_rule(self, requirements: Requirements) -> bool:
         """Return True if a strict rule excludes agents for such requirements."""
         return requirements.placement_group is not None and requirements.placement_group.rule.is_strict
 

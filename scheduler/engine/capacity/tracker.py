@@ -18,7 +18,7 @@ from scheduler.engine.capacity.ledger import CapacityHold, CapacityLedger, Relea
 from scheduler.engine.capacity.placement_group import AgentFilter, GroupOccupancy
 from scheduler.engine.index.accelerator_vectors import can_assign_all
 from scheduler.engine.index.agent_index import AgentIndex
-from scheduler.engine.index.request_class import CandidateQueries, RequestClass
+from scheduler.engine.index.request_class import CandidateQueries, PassState, PassStates, RequestClass
 from scheduler.engine.index.resource_vector import FIELD_MASK
 from scheduler.engine.snapshot import Requirements
 from scheduler.engine.values import ASSUMED_RUNTIME, GroupHost
@@ -50,6 +50,7 @@ class CapacityTracker:
     ) -> None:
         self.agents = agents
         self._layout = agents.layout
+        self.states = PassStates()
         self.now = now
         self._window_starts: list[datetime] | None = None  # sorted; None: not computed yet
         self._single_ids = agents.single_ids
@@ -69,7 +70,7 @@ class CapacityTracker:
         self._has_running_ends: bool | None = None  # None: not computed yet
         # By agent number and time, filled on demand.
         self._released_by: dict[tuple[int, datetime], Released] = {}
-        self.occupancy = GroupOccupancy(placement_group, agents.numbers)
+        self.occupancy = GroupOccupancy(placement_group, agents.numbers, self.states)
 
     def ends_at(self, max_runtime: timedelta | None) -> Until:
         """Return the end of a session that starts now; None: unknown."""
@@ -132,16 +133,17 @@ class CapacityTracker:
         missing = self._layout.less(self.agents.capacities[agent_number], room - agent_number) - agent_number
         return room + self._layout.lesser(released, missing)
 
-    def place(self, request_class: RequestClass, until: Until) -> tuple[int, ...] | None:
-        """Take capacity for every kernel of `request_class`. Return the agent ids; None, and take nothing,
-        if there is too little.
+    def place(self, state: PassState, until: Until) -> tuple[int, ...] | None:
+        """Take capacity for every kernel of a request class. Return the agent ids; None, and take
+        nothing, if there is too little.
         """
+        request_class = state.request_class
         # A session that ends in time may use reserved capacity, though others of its request class found
         # none.
         if (
-            request_class.has_no_room
+            state.has_no_room
             and not self._ledger.has_hold_beyond(until)
-            and not self._may_end_in_time(request_class, until)
+            and not self._may_end_in_time(state, until)
         ):
             return None
         lone = request_class.single_query
@@ -159,7 +161,7 @@ class CapacityTracker:
             return self._single_ids[agent_number]
         agent_numbers = self._take_all(request_class, until)
         if agent_numbers is None:
-            self._note_failure(request_class, until)
+            self._note_failure(state, until)
             return None
         if not request_class.is_plain:
             self.occupancy.record_placement(request_class, agent_numbers)
@@ -188,7 +190,7 @@ class CapacityTracker:
 
     def has_room(self, request_class: RequestClass, until: Until) -> bool:
         """Return True if `request_class` could be placed now on open capacity."""
-        request_class.has_no_room = False
+        self.states[request_class].has_no_room = False
         start = len(self._taken)
         has_room = self._take_all(request_class, until) is not None
         self._undo(start)
@@ -493,7 +495,8 @@ class CapacityTracker:
             agent_number = self._take_held(request_class, request, search, until, allowed)
             if agent_number is not None:
                 return agent_number
-            if request_class.has_no_room and len(request_class.queries) == 1 and not request_class.is_bounded:
+            has_no_room = self.states[request_class].has_no_room
+            if has_no_room and len(request_class.queries) == 1 and not request_class.is_bounded:
                 return None
         agent_number = request_class.preferred
         if agent_number is None or not self._take_on(agent_number, request, until, allowed):
@@ -521,20 +524,15 @@ class CapacityTracker:
                 self._taken_ends.setdefault(taken.agent_number, []).append((taken.until, taken.amount))
         self._indexed = len(self._taken)
 
-    def _may_end_in_time(self, request_class: RequestClass, until: Until) -> bool:
+    def _may_end_in_time(self, state: PassState, until: Until) -> bool:
         """Return True if it ends before all sessions of its request class that found no capacity."""
-        return (
-            request_class.no_room_from is not None
-            and self._ledger.assumed_end(until) < request_class.no_room_from
-        )
+        return state.no_room_from is not None and self._ledger.assumed_end(until) < state.no_room_from
 
-    def _note_failure(self, request_class: RequestClass, until: Until) -> None:
-        if request_class.is_bounded:
-            end, before = (
-                self._ledger.assumed_end(until),
-                request_class.no_room_from if request_class.has_no_room else None,
-            )
-            request_class.no_room_from = end if before is None else min(end, before)
+    def _note_failure(self, state: PassState, until: Until) -> None:
+        if state.request_class.is_bounded:
+            end = self._ledger.assumed_end(until)
+            before = state.no_room_from if state.has_no_room else None
+            state.no_room_from = end if before is None else min(end, before)
 
     def _take_on(self, agent_number: int, request: int, until: Until, allowed: AgentFilter | None) -> bool:
         """Take capacity on that agent if it has some and is allowed; −1: no such agent."""

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from common.values.resources import MAX_AMOUNT, MILLI, ResourceSlots
 from scheduler.engine.accelerators import (
     FractionalRequest,
-    SlotDevices,
     can_assign,
     fractional_slot,
     whole_slot,
@@ -26,7 +25,7 @@ def shared_slots(snapshot: Snapshot) -> set[str]:
     known = _known_slots(snapshot.agents)
     if not known:
         return set()
-    asked = {id(session.requirements): session.requirements for session in snapshot.pending}.values()
+    asked = {session.requirements for session in snapshot.pending}
     found = {name for requirements in asked for name in _fractional_slots(requirements) if name in known}
     return found.union(*map(_split_slots, snapshot.agents))
 
@@ -55,7 +54,7 @@ class DeviceVectors:
         self._layout = layout
         self._shared = layout.shared
         self._known = _known_slots(agents)
-        self._sizes: dict[object, Mapping[str, int]] = {}
+        self._sizes: dict[object, ResourceSlots] = {}
 
     def free_amounts(self, agent: AgentView) -> Mapping[str, int]:
         """Return its free amounts with whole-device fields, each at most the free amount."""
@@ -63,10 +62,10 @@ class DeviceVectors:
             return agent.free
         return self._with_whole(agent.free, {each.slot_name: each.whole for each in agent.devices})
 
-    def capacity_amounts(self, agent: AgentView) -> Mapping[str, int]:
+    def capacity_amounts(self, agent: AgentView) -> ResourceSlots:
         return self._sized(agent, agent.capacity)
 
-    def largest_amounts(self, agent: AgentView) -> Mapping[str, int]:
+    def largest_amounts(self, agent: AgentView) -> ResourceSlots:
         return self._sized(agent, agent.largest)
 
     def ordering_slot(self, slot_name: str, device_names: Iterable[str]) -> str:
@@ -78,27 +77,25 @@ class DeviceVectors:
         return bool(self._known) and not (_fractional_slots(requirements) & self._known) <= {*self._shared}
 
     def fractional_requests(
-        self, requirements: Requirements, requests: Mapping[int, int]
+        self, requirements: Requirements, requests: Mapping[ResourceSlots, int]
     ) -> dict[int, FractionalRequest]:
-        """Return the shareable parts that kernels request, by request vector. `requests` is keyed
-        by id() of the slots.
-        """
+        """Return the shareable parts that kernels request, by request vector."""
         found = {}
         for slots in requirements.kernels if self._shared else ():
             name = fractional_slot(slots)
             if name in self._shared:
-                request = requests[id(slots)]
+                request = requests[slots]
                 whole = self._layout.pack_room({whole_slot(name): MILLI})
                 found[request] = FractionalRequest(name, slots[name], request - whole)
         return found
 
-    def _sized(self, agent: AgentView, amounts: ResourceSlots) -> Mapping[str, int]:
+    def _sized(self, agent: AgentView, amounts: ResourceSlots) -> ResourceSlots:
         if not self._shared:
             return amounts
         counts = tuple([(each.slot_name, each.total) for each in agent.devices])
         key = (amounts, counts)  # cache key: agents are mostly alike
         if key not in self._sizes:
-            self._sizes[key] = self._with_whole(amounts, dict(counts))
+            self._sizes[key] = ResourceSlots(self._with_whole(amounts, dict(counts)))
         return self._sizes[key]
 
     def _with_whole(self, amounts: ResourceSlots, whole: Mapping[str, int]) -> Mapping[str, int]:
@@ -110,8 +107,8 @@ class DeviceVectors:
 
 
 def _known_slots(agents: Iterable[AgentView]) -> set[str]:
-    kinds: dict[int, tuple[SlotDevices, ...]] = {id(agent.devices): agent.devices for agent in agents}
-    return {devices.slot_name for kind in kinds.values() for devices in kind}
+    kinds = {agent.devices for agent in agents}
+    return {devices.slot_name for kind in kinds for devices in kind}
 
 
 def _fractional_slots(requirements: Requirements) -> set[str]:

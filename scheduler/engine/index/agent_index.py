@@ -112,9 +112,7 @@ class AgentIndex:
         self._fill_pools()
         self._start_behind(snapshot.last_agent_id)
         self._sizes: dict[tuple[str, str, int | None, int | None], AgentSizes] = {}
-        self.classes: dict[int, RequestClass] = {}  # by id() of the needs
-        self._classes: dict[Requirements, RequestClass] = {}
-        self._compiled: list[Requirements] = []  # keeps the objects alive, as id() is reused otherwise
+        self.classes: dict[Requirements, RequestClass] = {}
 
     def update(self, snapshot: Snapshot) -> bool:
         """Update free amounts from a later snapshot. Return False if anything else changed; then a
@@ -133,34 +131,16 @@ class AgentIndex:
             for _, agent in changed:
                 self._set_free(agent)
         self._start_behind(snapshot.last_agent_id)
-        for request_class in self._classes.values():
-            request_class.has_no_room, request_class.may_reserve = False, True
-            request_class.search_failed, request_class.failed_searches = False, 0
-            request_class.longest_runtime.clear()
         if len(self.classes) > MAX_CLASSES:
             self._clear_classes()
         return True
 
-    def request_class(self, requirements: Requirements) -> RequestClass:
-        """Return the compiled needs. Raises UnknownSlot."""
-        request_class = self._classes.get(requirements)
-        if request_class is None:
-            request_class = self._classes[requirements] = self._compile(requirements)
-        self.classes[id(requirements)] = request_class
-        self._compiled.append(requirements)
-        return request_class
-
-    def compile_requirements(self, pending: Iterable[PendingSession]) -> int:
-        """Compile the needs of all these sessions. Return the smallest memory request as a vector.
-        Raises UnknownSlot.
-        """
-        asked, request_classes = list(map(attrgetter("requirements"), pending)), self.classes
-        keys = set(map(id, asked))
-        if not request_classes.keys() >= keys:
-            for requirements in asked:
-                if id(requirements) not in request_classes:
-                    self.request_class(requirements)
-        return min(map(attrgetter("least_memory"), map(request_classes.__getitem__, keys)), default=0)
+    def compile_requirements(self, pending: Iterable[PendingSession]) -> dict[Requirements, RequestClass]:
+        """Return the request classes of all these sessions. Raises UnknownSlot."""
+        requested, classes = set(map(attrgetter("requirements"), pending)), self.classes
+        for requirements in requested.difference(classes):
+            classes[requirements] = self._compile(requirements)
+        return {requirements: classes[requirements] for requirements in requested}
 
     def may_host(
         self, request_class: RequestClass, request: int, queries: CandidateQueries, agent_number: int
@@ -214,8 +194,7 @@ class AgentIndex:
             suiting = [agent for agent in self._all_views if requirements.suits(agent)]
             capacities = [pack(dealing.capacity_amounts(agent)) for agent in suiting]
             if largest_kernel is None:
-                alike = {id(each): each for each in map(dealing.largest_amounts, suiting)}.values()
-                largest = {pack(each) for each in alike}
+                largest = {pack(each) for each in set(map(dealing.largest_amounts, suiting))}
             else:
                 pairs = zip(capacities, self.largest_kernels(requirements), strict=True)
                 largest = {has if self.layout.fits(largest_kernel, of_one) else 0 for has, of_one in pairs}
@@ -261,16 +240,13 @@ class AgentIndex:
 
     def _clear_classes(self) -> None:
         self.classes.clear()
-        self._classes.clear()
         self._sizes.clear()
-        self._compiled.clear()
         self.fractional_requests.clear()
 
-    def _pack(self, amounts: Sequence[Mapping[str, int]]) -> list[int]:
+    def _pack(self, amounts: Sequence[ResourceSlots]) -> list[int]:
         """Pack the amounts of each agent as vectors."""
-        alike = {id(each): each for each in amounts}  # agents of one kind may share an object
-        packed = {key: self.layout.pack_room(each) for key, each in alike.items()}
-        return [packed[id(each)] + agent_number for agent_number, each in enumerate(amounts)]
+        packed = {each: self.layout.pack_room(each) for each in set(amounts)}  # agents are mostly alike
+        return [packed[each] + agent_number for agent_number, each in enumerate(amounts)]
 
     def _fill_pools(self) -> None:
         keys = [_pool_key(agent) for agent in self.views]
@@ -294,7 +270,7 @@ class AgentIndex:
     def _compile(self, requirements: Requirements) -> RequestClass:
         if not self.layout.has_all(requirements.total) or self.device_vectors.lacks_field(requirements):
             raise UnknownSlot
-        requests = {id(slots): self.layout.pack_request(slots) for slots in requirements.kernels}
+        requests = {slots: self.layout.pack_request(slots) for slots in requirements.kernels}
         parts = self.device_vectors.fractional_requests(requirements, requests)
         self.fractional_requests.update(parts)
         is_one = requirements.gang is Gang.ONE_MACHINE and len(requirements.kernels) > 1
@@ -331,25 +307,24 @@ class AgentIndex:
         )
 
     def _queries(
-        self, requirements: Requirements, requests: Mapping[int, int], *, is_one_request: bool
+        self, requirements: Requirements, requests: Mapping[ResourceSlots, int], *, is_one_request: bool
     ) -> tuple[tuple[int, ...], tuple[tuple[int, CandidateQueries], ...], int | None]:
         """Return the order of the kernels, largest first, and request and search of each; if
-        combined, one request for all and the largest kernel. `requests` is keyed by id() of the
-        slots.
+        combined, one request for all and the largest kernel.
         """
-        packed = [requests[id(slots)] for slots in requirements.kernels]
+        packed = [requests[slots] for slots in requirements.kernels]
         if is_one_request:
             whole, largest = self.layout.pack_request(requirements.total), reduce(self.layout.greater, packed)
             search = self._query_pools(requirements, requirements.total, whole, largest)
             return tuple(range(len(packed))), ((whole, search),), largest
         order = tuple(sorted(range(len(packed)), key=packed.__getitem__, reverse=True))
         searches = {
-            id(slots): self._query_pools(requirements, slots, requests[id(slots)], requests[id(slots)])
+            slots: self._query_pools(requirements, slots, requests[slots], requests[slots])
             for slots in requirements.kernels
         }
         return (
             order,
-            tuple((packed[index], searches[id(requirements.kernels[index])]) for index in order),
+            tuple((packed[index], searches[requirements.kernels[index]]) for index in order),
             None,
         )
 
@@ -445,11 +420,9 @@ def _pool_key(agent: AgentView) -> PoolKey:
 
 def _slot_names(snapshot: Snapshot) -> set[str]:
     names: set[str] = set()
-    for capacity in {id(agent.capacity): agent.capacity for agent in snapshot.agents}.values():
+    for capacity in {agent.capacity for agent in snapshot.agents}:
         names.update(capacity)
-    for requirements in {
-        id(session.requirements): session.requirements for session in snapshot.pending
-    }.values():
+    for requirements in {session.requirements for session in snapshot.pending}:
         names.update(requirements.total)
     return names
 

@@ -21,9 +21,9 @@ def total_fractions(slots: ResourceSlots, total: Mapping[str, int]) -> Fractions
 CandidateQueries = tuple[tuple[int, Query], ...]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class RequestClass:
-    """Equal needs, compiled. State of a pass is reset when the next begins."""
+    """Equal requirements, compiled."""
 
     requirements: Requirements
     order: tuple[int, ...]  # kernels of `requirements`, largest first
@@ -41,15 +41,6 @@ class RequestClass:
     largest_kernel: int | None = None  # if all must be on one agent and are one request
     # Some of these pools will be reserved: only sessions that end before may run there.
     is_bounded: bool = False
-    # while it has no capacity: sessions with this end or a later one found none
-    no_room_from: datetime | None = None
-    has_no_room: bool = False  # within a pass capacity only shrinks: what failed once fails again
-    search_failed: bool = False  # for a reservation with a known start
-    may_reserve: bool = True  # a reservation for one of its sessions is still possible
-    # If bounded: longest run time for which a reservation is possible; by whether the session has
-    # waited long.
-    longest_runtime: dict[bool, timedelta] = field(default_factory=dict)
-    failed_searches: int = 0  # if bounded
     # Shareable parts of kernels, by request.
     fractional_requests: Mapping[int, FractionalRequest] = field(default_factory=dict)
 
@@ -73,3 +64,27 @@ class RequestClass:
     def pools(self) -> set[int]:
         """Pools in which one of its kernels could run."""
         return {pool for _, search in self.queries for pool, _ in search}
+
+
+@dataclass(slots=True)
+class PassState:
+    """Results of searches for sessions of one request class during a pass."""
+
+    request_class: RequestClass
+    has_no_room: bool = False  # within a pass capacity only shrinks: what failed once fails again
+    # while it has no capacity: sessions with this end or a later one found none
+    no_room_from: datetime | None = None
+    search_failed: bool = False  # for a reservation with a known start
+    may_reserve: bool = True  # a reservation for one of its sessions is still possible
+    # If bounded: longest run time for which a reservation is possible; by whether the session has
+    # waited long.
+    longest_runtime: dict[bool, timedelta] = field(default_factory=dict)
+    failed_searches: int = 0  # if bounded
+
+
+class PassStates(dict[RequestClass, PassState]):
+    """States of the request classes of a pass; made when first read."""
+
+    def __missing__(self, request_class: RequestClass) -> PassState:
+        state = self[request_class] = PassState(request_class)
+        return state

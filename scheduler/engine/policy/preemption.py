@@ -69,7 +69,7 @@ class Preemptor:
         self._lowest = min((each[0].priority for each in self._candidates.values()), default=None)
         self._victims: set[UUID] = set()
         # By request class, priority and, if agents will be reserved, run time: a heap.
-        self._costs: dict[tuple[int, int, timedelta | None], list[tuple[Cost, int]]] = {}
+        self._costs: dict[tuple[RequestClass, int, timedelta | None], list[tuple[Cost, int]]] = {}
         self._left = MAX_EVICTIONS
 
     def may_preempt_for(self, session: PendingSession, request_class: RequestClass) -> bool:
@@ -130,7 +130,7 @@ class Preemptor:
     def _costs_for(
         self, request_class: RequestClass, request: int, session: PendingSession
     ) -> list[tuple[Cost, int]]:
-        key = id(request_class), session.priority, session.max_runtime if request_class.is_bounded else None
+        key = request_class, session.priority, session.max_runtime if request_class.is_bounded else None
         if key not in self._costs:
             hosts = (
                 agent_number

@@ -8,7 +8,7 @@ from scheduler.engine.capacity.ledger import Until
 from scheduler.engine.capacity.tracker import CapacityTracker
 from scheduler.engine.index.agent_index import AgentIndex
 from scheduler.engine.index.bin_index import restricted_to
-from scheduler.engine.index.request_class import RequestClass
+from scheduler.engine.index.request_class import PassState, RequestClass
 from scheduler.engine.snapshot import PendingSession
 
 
@@ -30,7 +30,7 @@ class PreemptionClaims:
         agent_number = self.claimed_agent(session, request_class)
         if agent_number is None:
             return None
-        agent_ids = self._tracker.place(self._only_on(agent_number, request_class), until)
+        agent_ids = self._tracker.place(PassState(self._only_on(agent_number, request_class)), until)
         if agent_ids is None and agent_number not in self._closed:
             self._closed[agent_number] = session.id, self._tracker.close(agent_number)
         return agent_ids
@@ -42,8 +42,8 @@ class PreemptionClaims:
         agent_number = next((each for each, (whose, _) in self._closed.items() if whose == session.id), None)
         if agent_number is not None:
             self._tracker.reopen(agent_number, self._closed.pop(agent_number)[1])
-            for request_class in self._agents.classes.values():
-                request_class.has_no_room = False
+            for state in self._tracker.states.values():
+                state.has_no_room = False
 
     def claimed_agent(self, session: PendingSession, request_class: RequestClass) -> int | None:
         """Return the number of the agent with its claim, if capacity may still be reserved for it
@@ -65,6 +65,4 @@ class PreemptionClaims:
         [(request, search)] = request_class.queries
         pool, only = self._agents.pool_of[agent_number], frozenset((agent_number,))
         there = tuple([(number, restricted_to(query, only)) for number, query in search if number == pool])
-        return replace(
-            request_class, queries=((request, there),), single_query=None, preferred=None, has_no_room=False
-        )
+        return replace(request_class, queries=((request, there),), single_query=None, preferred=None)

@@ -272,11 +272,11 @@ class _Node:
 
 def _tree(band: Iterable[PendingSession], shares: TenantShares) -> _Node:
     root = _Node(TenantShare())
-    leaves: dict[int, _Node] = {}  # by id() of the tenants, which sessions of one owner share
+    leaves: dict[tuple[str, ...], _Node] = {}  # by tenants
     for session in band:
-        leaf = leaves.get(id(session.tenants))
+        leaf = leaves.get(session.tenants)
         if leaf is None:
-            leaf = leaves[id(session.tenants)] = _leaf_of(session.tenants, root, shares)
+            leaf = leaves[session.tenants] = _leaf_of(session.tenants, root, shares)
         leaf.sessions.append(session)
     root.order()
     return root
