@@ -12,16 +12,15 @@ from django.db import IntegrityError, OperationalError, connection, transaction
 from django.db.models import F
 
 from agents.core.states import AgentState
-from agents.models import Agent, AgentSlot
+from agents.models import Agent, AgentDevice, AgentSlot
 from common.actors import SYSTEM
 from common.db.advisory_locks import LockTimeout, lock_exclusive, was_locked
 from common.messaging.dispatch import TaskName, enqueue_on_commit
-from common.values.resources import CPU
-from scheduler.commit.accelerators import assign_kernel_devices
+from common.values.resources import CPU, MEM
 from scheduler.commit.cpu_pinning import CoreLoads, CoreUse
 from scheduler.commit.pending_reasons import write_pending_reasons
 from scheduler.engine import KernelPlacement, Placement, Plan, column_of
-from scheduler.engine.accelerators import DeviceAssignment, NoSuchDevices
+from scheduler.engine.accelerators import Device, DeviceAssignment, DeviceTable, NoSuchDevices, assign_devices
 from scheduler.run_state import accumulations_to_json, advance
 from sessions_app.core.queue_options import Hold
 from sessions_app.core.states import Reason, Status
@@ -221,6 +220,27 @@ def _cpusets(kernels: Sequence[KernelPlacement], cores: Mapping[int, int]) -> li
     for agent_id, amount, cpuset in used.values_list("agent_id", "amount", "cpuset"):
         loads[agent_id].add(CoreUse(amount, cpuset))
     return [loads[kernel.agent_id].take(kernel.slots[CPU]) for kernel in kernels]
+
+
+def assign_kernel_devices(kernels: Sequence[KernelPlacement]) -> list[DeviceAssignment]:
+    """Return the devices of each kernel, for the slots whose devices are known. The caller has
+    locked the rows of the agents, which protects the set of devices, and of their slots, which
+    protects the allocated parts. 1 query, none if no kernel asks for devices. Raises NoSuchDevices.
+    """
+    asked = sorted({each.agent_id for each in kernels if not each.slots.keys() <= {CPU, MEM}})
+    if not asked:
+        return [{}] * len(kernels)
+    columns = ("pk", "agent_id", "slot_name", "is_present", "occupied", "link_group", "numa_node")
+    rows = AgentDevice.objects.filter(agent__in=asked).order_by("pk").values_list(*columns, named=True)
+    tables = defaultdict[tuple[int, str], DeviceTable](DeviceTable)
+    for row in rows:
+        table = tables[row.agent_id, row.slot_name]
+        if row.is_present:
+            table.add(Device(row.pk, row.link_group, row.numa_node), row.occupied)
+    return [
+        assign_devices(kernel.slots, {name: tables.get((kernel.agent_id, name)) for name in kernel.slots})
+        for kernel in kernels
+    ]
 
 
 def _assign_devices(kernels: Sequence[KernelPlacement]) -> list[DeviceAssignment]:

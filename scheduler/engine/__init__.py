@@ -19,6 +19,7 @@ from scheduler.engine.plan import (
     Placement,
     Plan,
     ReservedAgents,
+    WhatIf,
 )
 from scheduler.engine.planner import Planner, plan
 from scheduler.engine.snapshot import (
@@ -41,7 +42,6 @@ from scheduler.engine.values import (
     ReasonCode,
     Strategy,
 )
-from scheduler.engine.what_if import WhatIf
 
 simulate = plan  # replays the plan of a recorded snapshot
 

@@ -158,3 +158,18 @@ class Plan:
     # Accumulations among `reservations` (start unknown), and the last choice of other pending
     # sessions.
     accumulations: tuple[Accumulation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """Result of a forecast: `placement` or `deferral` of the session, if one was given, and
+    placements and reservations of the pass. `ahead`: deferrals before it (all if it is not
+    deferred) in order, computed when read; read them once, before the planner is used again.
+    """
+
+    placement: Placement | None
+    deferral: Deferral | None
+    ahead: Iterator[Deferral]
+    placements: Sequence[Placement] = ()
+    reservations: tuple[BackfillReservation, ...] = ()
+    accumulations: tuple[Accumulation, ...] = ()

@@ -1,29 +1,37 @@
 """One scheduling pass: decide for each pending session where it runs or why it stays pending."""
 
+import gc
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from itertools import count
 from uuid import UUID
 
+from common.values.resources import ResourceSlots
 from scheduler.engine.capacity.accumulation import choose_accumulation, with_earlier_choices
 from scheduler.engine.capacity.backfill import EarliestStart, earliest_start, longest_runtime
 from scheduler.engine.capacity.tracker import CapacityTracker
-from scheduler.engine.collector import undisturbed
 from scheduler.engine.columns import Columns, index_by_identity
 from scheduler.engine.explainer import Explainer
 from scheduler.engine.index.agent_index import AgentIndex, UnknownSlot
 from scheduler.engine.index.request_class import RequestClass
-from scheduler.engine.paused import plan_while_paused
-from scheduler.engine.plan import BackfillReservation, Eviction, Placement, Plan
+from scheduler.engine.plan import (
+    BackfillReservation,
+    Deferral,
+    Eviction,
+    Explanation,
+    Placement,
+    Plan,
+    WhatIf,
+)
 from scheduler.engine.policy.fair_share import TenantShare, TenantShares, charge
 from scheduler.engine.policy.preemption import Preemptor
 from scheduler.engine.policy.preemption_claims import PreemptionClaims
 from scheduler.engine.policy.queue_order import QueueOrder
 from scheduler.engine.policy.quota_tracker import Account, QuotaTracker, undo
-from scheduler.engine.snapshot import Accumulation, PendingSession, Snapshot
-from scheduler.engine.values import ASSUMED_RUNTIME
-from scheduler.engine.what_if import WhatIf, what_if_from
+from scheduler.engine.snapshot import Accumulation, PendingSession, Requirements, Snapshot
+from scheduler.engine.values import ASSUMED_RUNTIME, ReasonCode
 
 MAX_FAILED_SEARCHES = 8
 """Maximum of failed searches per pass to reserve capacity for gangs of one request class before reservation
@@ -448,3 +456,77 @@ class _Pass:
             self._deferred,
             is_raise_enough=is_enough,
         )
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Disable garbage collection in all threads; restore the previous state at the end. A pass makes
+    tens of thousands of small objects that live as long as its plan, and hardly any garbage: repeated
+    collections would take a third of a long pass. If passes of two threads overlap, the first to end
+    enables it again, which only costs time.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def plan_while_paused(snapshot: Snapshot, now: datetime) -> Plan:
+    """Defer each pending session, in queue order."""
+    known: dict[Requirements, Explanation] = {}
+    deferrals, heads, gathered = [], [], []
+    total: dict[str, int] = {}
+    for agent in snapshot.agents:
+        for name, amount in agent.capacity.items():
+            total[name] = total.get(name, 0) + amount
+    for position, session in enumerate(QueueOrder(snapshot, now, TenantShares(snapshot, total)), start=1):
+        why = known.get(session.requirements) or known.setdefault(
+            session.requirements, _explain_pause(session.requirements)
+        )
+        deferrals.append(Deferral(session.id, position, why))
+        if session.head_rank:
+            heads.append(session.id)
+        if session.accumulation:
+            gathered.append(session.accumulation)
+    return Plan(
+        group_id=snapshot.group_id,
+        group_name=snapshot.group_name,
+        epoch=snapshot.epoch,
+        planned_at=now,
+        deferrals=tuple(deferrals),
+        heads=tuple(heads),
+        accumulations=tuple(gathered),
+    )
+
+
+def _explain_pause(requirements: Requirements) -> Explanation:
+    """Explain the pause. Capacity is left out."""
+    largest = max(requirements.kernels, key=lambda slots: tuple(slots.items()))
+    return Explanation(
+        reason=ReasonCode.GROUP_PAUSED,
+        architecture=requirements.architecture,
+        kernel_count=len(requirements.kernels),
+        requested=requirements.total,
+        requested_by_kernel=largest,
+        best_agent=ResourceSlots(),
+        group_total=ResourceSlots(),
+        gang=requirements.gang,
+        placement_group=requirements.placement_group,
+    )
+
+
+def what_if_from(plan: Plan, session: PendingSession | None) -> WhatIf:
+    """Extract the decision about one session from a complete plan."""
+    asked = session and session.id
+    place = next((n for n, each in enumerate(plan.deferrals) if each.session_id == asked), None)
+    return WhatIf(
+        placement=next((each for each in plan.placements if each.session is session), None),
+        deferral=None if place is None else plan.deferrals[place],
+        ahead=iter(plan.deferrals[:place]),
+        placements=plan.placements,
+        reservations=plan.reservations,
+        accumulations=plan.accumulations,
+    )

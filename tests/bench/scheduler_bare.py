@@ -14,7 +14,7 @@ from django.db.backends.utils import CursorWrapper
 from accounts.models import LimitUse
 from agents.models import AgentDevice, AgentSlot
 from common.values.resources import MILLI
-from scheduler.commit.accelerators import assign_kernel_devices
+from scheduler.commit.plan_commit import assign_kernel_devices
 from scheduler.engine import KernelPlacement, Plan
 from scheduler.engine.accelerators import DeviceAssignment
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation, SessionTransition

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from scheduler.engine.collector import undisturbed
+from scheduler.engine.planner import undisturbed
 
 
 @pytest.fixture(autouse=True)
