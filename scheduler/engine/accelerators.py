@@ -2,7 +2,7 @@
 kernel.
 
 A request for a device slot is for whole devices or for a part of one. It is decided twice by the
-same rules: during a pass by amounts alone, at commit by device (`SharedDevices`, `pick`).
+same rules: during a pass by amounts alone, at commit by device (`SharedDevices`, `choose_devices`).
 """
 
 from bisect import bisect_left, insort

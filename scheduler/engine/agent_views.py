@@ -1,5 +1,6 @@
 """Agents as the engine reads them: capacity, allocations and reservation windows."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -69,3 +70,12 @@ class AgentView:
     def largest(self) -> ResourceSlots:
         """Return the most that one kernel can get on the empty agent."""
         return self.capacity if self.real_capacity is None else self.real_capacity
+
+
+def total_capacity(agents: Iterable[AgentView]) -> dict[str, int]:
+    """Return the total capacity of the agents by slot."""
+    total: dict[str, int] = {}
+    for agent in agents:
+        for name, amount in agent.capacity.items():
+            total[name] = total.get(name, 0) + amount
+    return total

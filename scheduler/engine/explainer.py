@@ -35,7 +35,7 @@ class FreeCapacity:
 
 
 class Explainer:
-    """Explainer of deferrals by the capacity that is free at the end of a pass. Equal needs are
+    """Explainer of deferrals by the capacity that is free at the end of a pass. Equal requirements are
     judged once.
     """
 

@@ -91,7 +91,7 @@ class Explanation:
     device_model: str = ""  # requested model
     devices: FreeDevices | None = None  # fragmented: amounts suffice, single devices do not
     gang: Gang = Gang.ANYWHERE
-    # Gang on one agent: `asked_by_kernel` is the total request. Spread gang: number of kernels that
+    # Gang on one agent: `requested_by_kernel` is the total request. Spread gang: number of kernels that
     # get an agent each.
     agents_with_room: int = 0
     placement_group: PlacementGroup | None = None

@@ -9,6 +9,7 @@ from itertools import count
 from uuid import UUID
 
 from common.values.resources import ResourceSlots
+from scheduler.engine.agent_views import total_capacity
 from scheduler.engine.capacity.accumulation import choose_accumulation, with_earlier_choices
 from scheduler.engine.capacity.backfill import EarliestStart, earliest_start, longest_runtime
 from scheduler.engine.capacity.tracker import CapacityTracker
@@ -109,7 +110,7 @@ class _Pass:
         self._placed: list[PendingSession] = []
         self._agent_ids: list[tuple[int, ...]] = []  # one for each of `_placed`
         self._deferred: list[PendingSession] = []
-        self._deferred_classes: list[RequestClass] = []  # one for each of `_waiting`
+        self._deferred_classes: list[RequestClass] = []  # one for each of `_deferred`
         self._reservations: list[BackfillReservation] = []
         self._accumulations: list[Accumulation] = []
         self._can_ever_run: dict[RequestClass, bool] = {}  # by request class that exceeded a quota
@@ -413,7 +414,7 @@ class _Pass:
         return session.enqueued_at <= self._patient_since
 
     def plan(self) -> Plan:
-        """Return the plan. Call it, or `answer_for`, once after `run`."""
+        """Return the plan. Call it, or `what_if`, once after `run`."""
         snapshot, diagnosis = self._snapshot, self._explainer()
         return Plan(
             group_id=snapshot.group_id,
@@ -478,10 +479,7 @@ def plan_while_paused(snapshot: Snapshot, now: datetime) -> Plan:
     """Defer each pending session, in queue order."""
     known: dict[Requirements, Explanation] = {}
     deferrals, heads, gathered = [], [], []
-    total: dict[str, int] = {}
-    for agent in snapshot.agents:
-        for name, amount in agent.capacity.items():
-            total[name] = total.get(name, 0) + amount
+    total = total_capacity(snapshot.agents)
     for position, session in enumerate(QueueOrder(snapshot, now, TenantShares(snapshot, total)), start=1):
         why = known.get(session.requirements) or known.setdefault(
             session.requirements, _explain_pause(session.requirements)

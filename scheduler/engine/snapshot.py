@@ -109,7 +109,7 @@ class PendingSession:
     id: UUID
     enqueued_at: datetime
     requirements: Requirements
-    kernel_ids: tuple[UUID, ...]  # one for each of `needs.kernels`
+    kernel_ids: tuple[UUID, ...]  # one for each of `requirements.kernels`
     priority: int = 0  # higher goes first
     scopes: tuple[str, ...] = ()  # keys of the allowances that count it, the widest first
     tenants: tuple[str, ...] = ()  # keys of its fair-share entries: domain, project, owner

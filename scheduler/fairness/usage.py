@@ -16,6 +16,7 @@ from agents.models import Agent, ResourceGroup
 from common.db.rows import read_rows
 from common.values.resources import ResourceSlots
 from scheduler.engine import AgentView, Policy, Tenant
+from scheduler.engine.agent_views import total_capacity
 from scheduler.models import DecayedUse, ShareWeight
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation
 
@@ -146,12 +147,3 @@ def dominant_share(amounts: Mapping[str, float], total: Mapping[str, int]) -> fl
     """
     fractions = (amount / total[name] for name, amount in amounts.items() if total.get(name))
     return min(1.0, max(fractions, default=0.0))
-
-
-def total_capacity(agents: Iterable[AgentView]) -> dict[str, int]:
-    """Return the total capacity of the agents by slot."""
-    total: dict[str, int] = {}
-    for agent in agents:
-        for name, amount in agent.capacity.items():
-            total[name] = total.get(name, 0) + amount
-    return total

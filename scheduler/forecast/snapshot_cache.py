@@ -17,7 +17,7 @@ from agents.core.states import AgentState
 from agents.models import Agent, AgentSlot, Reservation, ReservedAgent, ResourceGroup
 from agents.selectors import SlotCapacity
 from common import clock
-from scheduler.engine import AgentView, PendingSession, Planner, Quota, Snapshot, WhatIf
+from scheduler.engine import PendingSession, Planner, Quota, Snapshot, WhatIf
 from scheduler.engine.accelerators import most_for_one_kernel
 from scheduler.group_cache import GroupCache
 from scheduler.models import SchedulerState
@@ -82,7 +82,6 @@ class CachedSnapshot:
     _planner: Planner = field(default_factory=Planner)
     _names: dict[int, str] = field(default_factory=dict)
     _rooms: dict[str, Mapping[str, SlotCapacity]] = field(default_factory=dict)
-    _unlike: list[AgentView] = field(default_factory=list)  # one per kind of agent
 
     def is_trusted(self, at: float) -> bool:
         return len(self.snapshot.agents) >= LARGE_GROUP and at - self.seen_at <= TRUSTED_FOR_S

@@ -10,7 +10,7 @@ from common.values.resources import MILLI
 from scheduler.engine import PartlyFreeDevice, SlotDevices
 
 HAS_DEVICES = Exists(AgentDevice.objects.filter(agent__resource_group=OuterRef("pk")))
-# Includes slots that an agent reports but does not offer; `reader._given` removes these.
+# Includes slots that an agent reports but does not offer; `reader._offered` removes these.
 _DEVICES = f"""
     SELECT device.agent_id, device.slot_name, count(*) FILTER (WHERE device.is_present) AS total,
            count(*) FILTER (WHERE device.is_present AND device.occupied = 0) AS whole,

@@ -328,9 +328,7 @@ def _read_pending(
     limits: GroupLimits,
 ) -> PendingRead:
     """Read the pending sessions of a resource group, whose own limits are `limits`. 1 query."""
-    requirements_for = cache(
-        _requirements
-    )  # one object for equal needs: the engine evaluates each object once
+    requirements_for = cache(_requirements)  # one object for equal requirements, which compares fastest
     scopes_of_all = _SessionScopes(limits)
     group_keys: set[str] = set()
     sessions = []

@@ -100,25 +100,6 @@ def expected_overtime_s(ran_s: float) -> float:
     return max(ran_s, MIN_REMAINING_S)
 
 
-def estimate(
-    wanted: QueuedSession,
-    ahead: Sequence[QueuedSession],
-    held: Sequence[AllocatedKernel],
-    free: Mapping[int, Slots],
-    lengths: RunLengths,
-    *,
-    no_later_s: float | None = None,
-) -> StartRange | None:
-    """Return the range in which `wanted` starts behind those `ahead` that wait for capacity; None
-    if unknown. `free`: free slots of each agent now; `no_later_s`: when capacity reserved for it is
-    free at the latest. Deterministic.
-    """
-    no_later = {} if no_later_s is None else {wanted.id: no_later_s}
-    if len(ahead) > MAX_AHEAD:
-        return at_the_latest(no_later_s)
-    return estimate_each([*ahead, wanted], held, free, lengths, no_later_s=no_later)[wanted.id]
-
-
 def at_the_latest(no_later_s: float | None) -> StartRange | None:
     """Return a range that only has an upper bound; None without one."""
     return None if no_later_s is None else StartRange(0, ceil(no_later_s))
@@ -132,8 +113,9 @@ def estimate_each(
     *,
     no_later_s: Mapping[UUID, float],
 ) -> dict[UUID, StartRange | None]:
-    """Estimate the start of each session of the queue, in order; at most MAX_AHEAD precede the
-    last.
+    """Return the range in which each session of the queue starts, in order; None if unknown. At most
+    MAX_AHEAD precede the last. `free`: free slots of each agent now; `no_later_s`: by session, when
+    capacity reserved for it is free at the latest. Deterministic.
     """
     hosts = {agent_id for each in queue for agent_id in each.agent_ids}
     holding = [(each, lengths.remaining_s(each.kind, each.ran_s)) for each in held if each.agent_id in hosts]

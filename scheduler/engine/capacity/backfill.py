@@ -82,7 +82,7 @@ def longest_runtime(
     hosts: Iterable[int],
     known_only: bool,
 ) -> timedelta:
-    """Return the maximum run time of a session of this request class for which `soonest` may succeed: each
+    """Return the maximum run time of a session of this request class for which `earliest_start` may succeed: each
     kernel has the longest span between an opening and a reservation window.
     """
     spans: list[timedelta] = []

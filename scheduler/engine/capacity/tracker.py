@@ -58,9 +58,9 @@ class CapacityTracker:
         self._open, self._bins, self._holds = ledger.open, ledger.bins, ledger.holds
         self._taken = ledger.taken
         self._pool = FractionalPool(agents, ledger, now) if agents.layout.shared else None
-        # After `open_all`: open capacity before it, and the priority of the reservation.
+        # After `remove_holds`: open capacity before it, and the priority of the reservation.
         self._open_beside_holds: dict[int, tuple[int, int]] = {}
-        self._timed_holders: list[int] = []  # after `open_all`: agents whose reservation had a known end
+        self._timed_holders: list[int] = []  # after `remove_holds`: agents whose reservation had a known end
         self._held_pools: set[int] = set()  # pools with a reservation for a session that may run anywhere
         self._claimed: set[int] = set()  # agents with preemptions in progress
         # ends of the first `_indexed` entries of `_taken`, by agent number
@@ -197,7 +197,7 @@ class CapacityTracker:
         return has_room
 
     def has_room_beside(self, request_class: RequestClass, until: Until, priority: int) -> bool:
-        """Return True if `request_class` could be placed, after `open_all`, beside reservations of this
+        """Return True if `request_class` could be placed, after `remove_holds`, beside reservations of this
         priority or lower.
         """
         closed = {
@@ -231,7 +231,7 @@ class CapacityTracker:
         known ends. `is_first`: it is the one session for which its pools hold a reservation.
         Returns agent ids.
 
-        Each request counts as the largest, as in `soonest`: with less, others would take what the
+        Each request counts as the largest, as in `earliest_start`: with less, others would take what the
         next pass looks for.
         """
         if self._pool and request_class.fractional_requests:
@@ -289,7 +289,7 @@ class CapacityTracker:
         self.occupancy.ignore_reservations()
 
     def fits_timed_hold(self, request_class: RequestClass) -> bool:
-        """Return True if, after `open_all`, reserved capacity with a known time suffices for one of
+        """Return True if, after `remove_holds`, reserved capacity with a known time suffices for one of
         its kernels.
         """
         hosts = self.occupancy.allowed_agents(request_class, self._timed_holders)
@@ -424,7 +424,7 @@ class CapacityTracker:
 
     def free_for_one_kernel(self, agent_id: int, largest: int | None) -> int:
         """Return the part of `room` that one kernel may get on a schedulable agent by id; `largest`
-        as in `rooms_for_one`.
+        as in `limit_to_one_kernel`.
         """
         [room] = self.limit_to_one_kernel([self.free(self.agents.numbers[agent_id])], largest)
         return room

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from common.values.resources import CPU, MEM, ResourceSlots
 from scheduler.engine.accelerators import FractionalRequest
-from scheduler.engine.agent_views import AgentView
+from scheduler.engine.agent_views import AgentView, total_capacity
 from scheduler.engine.index.accelerator_vectors import (
     DeviceVectors,
     can_assign_all,
@@ -87,7 +87,7 @@ class AgentIndex:
         self.layout = Layout(_slot_names(snapshot), shared_slots(snapshot))
         self.device_vectors = DeviceVectors(snapshot.agents, self.layout)
         self.fractional_requests: dict[int, FractionalRequest] = {}  # by request vector
-        self.total = _total_capacity(snapshot.agents)
+        self.total = total_capacity(snapshot.agents)
         # A grid takes the highest number first, which so is the smallest id.
         schedulable = (agent for agent in snapshot.agents if agent.is_schedulable)
         self.views = sorted(schedulable, key=lambda agent: agent.id, reverse=True)
@@ -425,11 +425,3 @@ def _slot_names(snapshot: Snapshot) -> set[str]:
     for requirements in {session.requirements for session in snapshot.pending}:
         names.update(requirements.total)
     return names
-
-
-def _total_capacity(agents: tuple[AgentView, ...]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for agent in agents:
-        for name, amount in agent.capacity.items():
-            total[name] = total.get(name, 0) + amount
-    return total

@@ -79,7 +79,7 @@ class Preemptor:
 
     def preempt_for(self, session: PendingSession, request_class: RequestClass) -> Eviction | None:
         """Choose victims and reserve their capacity for `session`; None if impossible. Call it only
-        if `may_evict_for`.
+        if `may_preempt_for`.
         """
         [(request, _)] = request_class.queries
         ways = self._costs_for(request_class, request, session)

@@ -25,7 +25,7 @@ class PreemptionClaims:
         self, session: PendingSession, request_class: RequestClass, until: Until
     ) -> tuple[int, ...] | None:
         """Place the session on the agent with its claim. If that fails, the agent is closed until
-        `come_to`.
+        `begin_turn`.
         """
         agent_number = self.claimed_agent(session, request_class)
         if agent_number is None:

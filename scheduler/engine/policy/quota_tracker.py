@@ -55,12 +55,14 @@ class QuotaTracker:
         self._layout = layout
         self._quotas = allowances
         self._accounts = {each.key: Account(each, self._remaining(each)) for each in allowances}
-        self.by_scopes: dict[tuple[str, ...], tuple[Account, ...]] = {}  # cache of `of`
+        self.by_scopes: dict[tuple[str, ...], tuple[Account, ...]] = {}  # cache of `accounts_for`
         # Accumulating quotas: amount, priority of the session, and its request.
         self._accumulating: dict[Account, tuple[int, int, int]] = {}
-        self._accumulated: dict[Account, tuple[int, int]] = {}  # after `open_all`: priority and request
+        self._accumulated: dict[
+            Account, tuple[int, int]
+        ] = {}  # after `remove_reservations`: priority and request
         self._earmarks: dict[Account, Earmark] = {}
-        # After `open_all`, by scopes: what fits in it exceeds no quota.
+        # After `remove_reservations`, by scopes: what fits in it exceeds no quota.
         self.least_remaining: dict[tuple[str, ...], int] = {}
 
     def update(self, allowances: tuple[Quota, ...]) -> bool:
@@ -131,7 +133,7 @@ class QuotaTracker:
             account.remaining -= total
 
     def are_reserved(self, scopes: tuple[str, ...]) -> bool:
-        """Return True if, after `open_all`, any of these quotas had a reservation."""
+        """Return True if, after `remove_reservations`, any of these quotas had a reservation."""
         return any(
             account in self._accumulated or account in self._earmarks for account in self.accounts_for(scopes)
         )
@@ -146,7 +148,7 @@ class QuotaTracker:
             account.remaining += aside.amount
 
     def suffice_beside(self, session: PendingSession, request_class: RequestClass, up_to: int) -> bool:
-        """Return True if, after `open_all`, its quotas suffice beside reservations of that priority
+        """Return True if, after `remove_reservations`, its quotas suffice beside reservations of that priority
         or lower.
         """
         guards = self._layout.guards
@@ -171,7 +173,7 @@ class QuotaTracker:
         return self._layout.less(left ^ guards, total) | guards
 
     def excess(self, session: PendingSession, request_class: RequestClass) -> Excess | None:
-        """Return the first limit that `session` exceeds after `open_all`, in the order of its
+        """Return the first limit that `session` exceeds after `remove_reservations`, in the order of its
         scopes.
         """
         guards, total, scopes = self._layout.guards, request_class.total, session.scopes

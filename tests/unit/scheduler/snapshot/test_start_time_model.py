@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from scheduler.snapshot.start_time_model import AllocatedKernel, QueuedSession, RunLengths, estimate
+from scheduler.snapshot.start_time_model import AllocatedKernel, QueuedSession, RunLengths, estimate_each
 from sessions_app.core.start_estimate import StartRange
 
 KIND = (1, 1, "batch")
@@ -20,7 +20,8 @@ def told(
     wanted = QueuedSession(UUID(int=7), CORE, 1, [1, *others], KIND, blocked={1: closed})
     held = [] if held_s is None else [AllocatedKernel(1, CORE, KIND, 0.0)]
     free = {1: {} if held else CORE, **{agent_id: {} for agent_id in others}}
-    return estimate(wanted, [], held, free, RunLengths({KIND: [held_s or 1.0] * 5}))
+    lengths = RunLengths({KIND: [held_s or 1.0] * 5})
+    return estimate_each([wanted], held, free, lengths, no_later_s={})[wanted.id]
 
 
 @pytest.mark.parametrize(
