@@ -16,7 +16,7 @@ from accounts.selectors import require_superadmin
 from agents.api.serializers import GRANT_LEVELS
 from agents.models import Reservation, ResourceGroup
 from agents.reservations import service
-from agents.reservations.selectors import access_entry, calendar
+from agents.reservations.selectors import access_entry, current_entries
 from agents.selectors import access_group
 from common.actors import Actor
 from common.errors import InvalidInput
@@ -98,7 +98,7 @@ class ReservationListView(GenericAPIView[Reservation]):
         Reservations of others show only their agents and times.
         """
         actor = actor_of(request)
-        entries: Any = calendar(actor, access_group(actor, group_id))
+        entries: Any = current_entries(actor, access_group(actor, group_id))
         page = self.paginate_queryset(entries)
         return self.get_paginated_response(ReservationOut(page, many=True).data)
 

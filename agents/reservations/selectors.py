@@ -100,7 +100,7 @@ def current_reservation(agent_id: int) -> Reservation | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CalendarEntry:
     """A reservation as one actor may see it: name, reason and grantee are empty if it does not
     concern the actor. `level` is domain, project or user, or "" for maintenance.
     """
@@ -117,7 +117,7 @@ class Entry:
     is_known: bool
 
 
-def calendar(actor: Actor, group: ResourceGroup) -> list[Entry]:
+def current_entries(actor: Actor, group: ResourceGroup) -> list[CalendarEntry]:
     """Return the reservations of a group that have not ended, as the actor may see them, by start.
     At most 3 queries.
     """
@@ -126,8 +126,8 @@ def calendar(actor: Actor, group: ResourceGroup) -> list[Entry]:
 
 def calendar_entries(
     actor: Actor, group: ResourceGroup, begins_at: datetime, ends_at: datetime
-) -> tuple[list[Entry], list[Entry]]:
-    """Return two lists by start: the reservations that have not ended, as `calendar` does, and
+) -> tuple[list[CalendarEntry], list[CalendarEntry]]:
+    """Return two lists by start: the reservations that have not ended, as `current_entries` does, and
     those that overlap the period, ended ones included. At most 3 queries.
     """
     now = clock.now()
@@ -138,17 +138,17 @@ def calendar_entries(
     return [each for each in entries if each.ends_at > now], shown
 
 
-def access_entry(actor: Actor, group: ResourceGroup, reservation_id: int) -> Entry:
+def access_entry(actor: Actor, group: ResourceGroup, reservation_id: int) -> CalendarEntry:
     """Return one reservation of the group as the actor may see it. Raises NotFound."""
     (entry,) = _entries(actor, [access_reservation(group, reservation_id)])
     return entry
 
 
-def _entries(actor: Actor, reservations: Iterable[Reservation]) -> list[Entry]:
+def _entries(actor: Actor, reservations: Iterable[Reservation]) -> list[CalendarEntry]:
     now, found = clock.now(), list(reservations)
     known = detailed_ids(actor, found)
     return [
-        Entry(
+        CalendarEntry(
             id=each.pk,
             name=each.name if each.pk in known else "",
             reason=each.reason if each.pk in known else "",

@@ -30,18 +30,16 @@ from common.values.resources import CPU, MEM
 
 LONGEST_NAME = 64  # of an agent
 NO_AUTOFILL = {"autocomplete": "off", "spellcheck": "false"}
-_SAME = (
-    "name", "description", "is_default", "is_public", "scheduler", "strategy", "ageing_s",
-    "preemptible_priority",
+# fields whose values are columns as they are
+_UNCHANGED = (
+    "name", "description", "is_default", "is_public", "scheduler", "strategy", "ageing_s", "preemptible_priority",
+    "max_lifetime_s", "max_idle_s", *MIN_UTILIZATION_COLUMNS, "ends_idle_batch",
 )  # fmt: skip
+_DEFAULT_IF_EMPTY = ("use_rule", "use_window_s", "use_grace_s", "usage_half_life_s")
+_ZERO_IF_EMPTY = ("max_extensions", "extension_s", "patience_s", "preemption_after_s", "preemption_grace_s")
 _NEW = ResourceGroup()
-DEFAULTS = {
-    name: getattr(_NEW, name)
-    for name in ("use_rule", "use_window_s", "use_grace_s", "max_extensions", "extension_s")
-}
-_END_FIELDS = ("max_lifetime_s", "max_idle_s", *MIN_UTILIZATION_COLUMNS, "use_rule", "ends_idle_batch")
-HALF_LIFE_S = _NEW.usage_half_life_s
-TAKES = {f"takes_{kind.value}": kind.value for kind in SessionType}
+DEFAULTS = {name: getattr(_NEW, name) for name in (*_DEFAULT_IF_EMPTY, *_ZERO_IF_EMPTY)}
+SESSION_TYPE_FIELDS = {f"takes_{kind.value}": kind.value for kind in SessionType}
 
 
 def overcommit_field(label: Any, help_text: Any) -> forms.DecimalField:
@@ -123,18 +121,6 @@ class GroupEndsForm(forms.Form):
         help_text=gettext_lazy("Like 1h. Policies may allow less."),
     )
 
-    def ends(self) -> dict[str, Any]:
-        """Return the values as columns of ResourceGroup. Only if the form is valid."""
-        typed = self.cleaned_data
-        return {
-            **{name: typed[name] for name in _END_FIELDS},
-            "use_rule": typed["use_rule"] or DEFAULTS["use_rule"],
-            "use_window_s": typed["use_window_s"] or DEFAULTS["use_window_s"],
-            "use_grace_s": typed["use_grace_s"] or DEFAULTS["use_grace_s"],
-            "max_extensions": typed["max_extensions"] or 0,
-            "extension_s": typed["extension_s"] or 0,
-        }
-
 
 class GroupForm(GroupEndsForm):
     name = forms.CharField(
@@ -176,14 +162,14 @@ class GroupForm(GroupEndsForm):
         ),
     )
     patience_s = duration_field(
-        initial=600,
+        initial=DEFAULTS["patience_s"],
         label=gettext_lazy("Wait before a backfill reservation"),
         help_text=gettext_lazy(
             "After this wait, capacity is reserved for the first session that does not fit. Empty: at once."
         ),
     )
     usage_half_life_s = duration_field(
-        initial=HALF_LIFE_S,
+        initial=DEFAULTS["usage_half_life_s"],
         label=gettext_lazy("Fair-share half-life"),
         help_text=gettext_lazy("With fair share, past use counts half after this time. Empty: 7 days."),
     )
@@ -198,14 +184,14 @@ class GroupForm(GroupEndsForm):
         ),
     )
     preemption_after_s = duration_field(
-        initial=600,
+        initial=DEFAULTS["preemption_after_s"],
         label=gettext_lazy("Minimum run time before preemption"),
         help_text=gettext_lazy(
             "A session runs at least this long before it can be preempted. Empty: no minimum."
         ),
     )
     preemption_grace_s = duration_field(
-        initial=60,
+        initial=DEFAULTS["preemption_grace_s"],
         label=gettext_lazy("Warning before preemption"),
         help_text=gettext_lazy(
             "Time from the warning to the preemption: an hour at most. Empty: no warning."
@@ -242,7 +228,7 @@ class GroupForm(GroupEndsForm):
 
     def clean(self) -> dict[str, Any]:
         typed: dict[str, Any] = super().clean() or {}
-        if not any(typed.get(name) for name in TAKES):
+        if not any(typed.get(name) for name in SESSION_TYPE_FIELDS):
             self.add_error("takes_interactive", gettext_lazy("Choose at least one type of sessions."))
         return typed
 
@@ -252,14 +238,11 @@ class GroupForm(GroupEndsForm):
         amounts = {CPU: typed["max_cpu"], MEM: typed["max_mem"]}
         given = {slot: amount for slot, amount in amounts.items() if amount is not None}
         return {
-            **{name: typed[name] for name in _SAME},
-            **self.ends(),
-            "patience_s": typed["patience_s"] or 0,
-            "usage_half_life_s": typed["usage_half_life_s"] or HALF_LIFE_S,
-            "preemption_after_s": typed["preemption_after_s"] or 0,
-            "preemption_grace_s": typed["preemption_grace_s"] or 0,
+            **{name: typed[name] for name in _UNCHANGED},
+            **{name: typed[name] or DEFAULTS[name] for name in _DEFAULT_IF_EMPTY},
+            **{name: typed[name] or 0 for name in _ZERO_IF_EMPTY},
             **{name: typed[name] or 1 for name in OVERCOMMIT_FACTORS},
-            "session_types": [kind for name, kind in TAKES.items() if typed[name]],
+            "session_types": [kind for name, kind in SESSION_TYPE_FIELDS.items() if typed[name]],
             "max_session_slots": {**given, **typed["max_devices"]},
         }
 
@@ -268,24 +251,18 @@ def group_form_values(group: ResourceGroup) -> dict[str, Any]:
     """Return the initial values for a group."""
     amounts = dict(group.max_session_slots)
     return {
-        **{name: getattr(group, name) for name in _SAME},
-        **{name: getattr(group, name) for name in (*_END_FIELDS, "use_window_s", "use_grace_s")},
-        "max_extensions": group.max_extensions or None,
-        "extension_s": group.extension_s or None,
+        **{name: getattr(group, name) for name in (*_UNCHANGED, *_DEFAULT_IF_EMPTY)},
+        **{name: getattr(group, name) or None for name in _ZERO_IF_EMPTY},
         "is_public": "yes" if group.is_public else "no",
-        "patience_s": group.patience_s or None,
-        "usage_half_life_s": group.usage_half_life_s,
-        "preemption_after_s": group.preemption_after_s or None,
-        "preemption_grace_s": group.preemption_grace_s or None,
         **{name: f"{getattr(group, name).normalize():f}" for name in OVERCOMMIT_FACTORS},
-        **{name: kind in group.session_types for name, kind in TAKES.items()},
+        **{name: kind in group.session_types for name, kind in SESSION_TYPE_FIELDS.items()},
         "max_cpu": amounts.pop(CPU, None),
         "max_mem": amounts.pop(MEM, None),
         "max_devices": amounts,
     }
 
 
-def field_of(column: str) -> str:
+def form_field(column: str) -> str:
     """Return the form field for a column in a service's error."""
     return {"session_types": "takes_interactive", "max_session_slots": "max_devices"}.get(column, column)
 

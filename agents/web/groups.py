@@ -31,7 +31,7 @@ from agents.models import ResourceGroup, Scheduler, Strategy
 from agents.ports import excluded_sessions, session_counts
 from agents.resource_groups import service
 from agents.selectors import access_group, agent_named, group_grants, visible_agents, visible_resource_groups
-from agents.web.group_forms import LONGEST_NAME, GrantForm, GroupForm, MoveForm, field_of, group_form_values
+from agents.web.group_forms import LONGEST_NAME, GrantForm, GroupForm, MoveForm, form_field, group_form_values
 from common.actors import Actor
 from common.errors import BerthError, InvalidInput, NotFound
 from common.pages.tables import Column, Filter, Listing, Table, define_table
@@ -365,5 +365,5 @@ def _title_of(grantee: agents_grantee.Grantee) -> str:
 
 
 def _mark(form: GroupForm, refusal: BerthError) -> None:
-    refusal.fields = {field_of(column): sentences for column, sentences in refusal.fields.items()}
+    refusal.fields = {form_field(column): sentences for column, sentences in refusal.fields.items()}
     add_errors(form, refusal)

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from django.utils.translation import gettext_noop
 
-from agents.reservations.selectors import Entry
+from agents.reservations.selectors import CalendarEntry
 
 SHOWN_ROWS = 60
 SHOWN_NAMES = 3
@@ -73,7 +73,7 @@ class Bar:
     text. A name that does not fit is shown beside the agents.
     """
 
-    entry: Entry
+    entry: CalendarEntry
     left: str
     width: str
     begins: str
@@ -130,7 +130,9 @@ def span_of(view: str, day: str, zone: tzinfo, now: datetime) -> Span:
     return Span(View.WEEK, first, first + 7 * DAY, zone)
 
 
-def calendar_of(span: Span, entries: Iterable[Entry], machines: Sequence[str], now: datetime) -> Calendar:
+def calendar_of(
+    span: Span, entries: Iterable[CalendarEntry], machines: Sequence[str], now: datetime
+) -> Calendar:
     """Make the calendar. `entries` by start, possibly outside the span; `machines`: names of all
     agents of the group.
     """
@@ -164,7 +166,7 @@ def _days(span: Span, now: datetime) -> list[Day]:
     ]
 
 
-def _bar(span: Span, entry: Entry, now: datetime) -> Bar:
+def _bar(span: Span, entry: CalendarEntry, now: datetime) -> Bar:
     left, right = max(0.0, span.share(entry.starts_at)), min(100.0, span.share(entry.ends_at))
     begins, ends = (
         f"{each.astimezone(span.zone):%Y-%m-%d %H:%M}" for each in (entry.starts_at, entry.ends_at)
@@ -180,7 +182,7 @@ def _bar(span: Span, entry: Entry, now: datetime) -> Bar:
     )
 
 
-def _by_machine(entries: Iterable[Entry]) -> dict[str, list[int]]:
+def _by_machine(entries: Iterable[CalendarEntry]) -> dict[str, list[int]]:
     """Return the reservation ids of each agent, by start."""
     found: dict[str, list[int]] = {}
     for entry in entries:

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from accounts.core.limits import Level
-from agents.reservations.selectors import Entry
+from agents.reservations.selectors import CalendarEntry
 from agents.reservations.service import MOST_AGENTS
 from agents.web.group_forms import LONGEST_NAME
 from common.values.text import check_text, quoted
@@ -131,7 +131,7 @@ class ReservationChangeForm(ReservationForm):
     level = None  # type: ignore[assignment]
     grantee = None  # type: ignore[assignment]
 
-    def __init__(self, data: Any = None, *, machines: Iterable[str], entry: Entry) -> None:
+    def __init__(self, data: Any = None, *, machines: Iterable[str], entry: CalendarEntry) -> None:
         self._stored = instants = {"starts_at": entry.starts_at, "ends_at": entry.ends_at}
         typed = {name: _control_value(instant, UTC) for name, instant in instants.items()}
         initial = {"name": entry.name, "reason": entry.reason, "agents": entry.agents, **typed}

@@ -15,7 +15,7 @@ from accounts.web.form_errors import add_errors
 from accounts.web.page_access import require_global_overseer
 from agents.models import ResourceGroup
 from agents.reservations import service
-from agents.reservations.selectors import Entry, access_entry, calendar_entries
+from agents.reservations.selectors import CalendarEntry, access_entry, calendar_entries
 from agents.selectors import access_group
 from agents.web.groups import find_grantee, superadmin_or_404
 from agents.web.reservation_calendar import VIEW_NAMES, Calendar, calendar_of, span_of
@@ -98,7 +98,7 @@ def _reserve(actor: Actor, group: ResourceGroup, form: ReservationForm) -> bool:
     return True
 
 
-def _change(actor: Actor, group: ResourceGroup, entry: Entry, form: ReservationChangeForm) -> bool:
+def _change(actor: Actor, group: ResourceGroup, entry: CalendarEntry, form: ReservationChangeForm) -> bool:
     """Change the reservation. Return False if the form has errors."""
     columns = {name: form.cleaned_data[name] for name in COLUMNS if name in form.changed_data}
     if form.cleaned_data["is_all"]:

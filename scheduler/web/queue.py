@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET
 
 from agents.capacity.free_capacity import group_capacities
 from agents.models import ResourceGroup
-from agents.reservations.selectors import calendar
+from agents.reservations.selectors import current_entries
 from agents.selectors import visible_resource_groups
 from agents.web.groups import capacity_meters, slot_meters
 from agents.web.limits import session_types_text
@@ -58,7 +58,7 @@ def queue_page(request: HttpRequest) -> HttpResponse:
             "shows_priority": any(row.priority or row.can_prioritize for row in rows),
             "capacity": capacity,
             "meters": capacity_meters(capacity),
-            "reserved": calendar(actor, group),
+            "reserved": current_entries(actor, group),
             "limits": _limits_in_force(group, actor.user_id),
         }
     return render_page_or_fragment(request, "scheduler/queue.html", "scheduler/_queue.html", context)

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from agents.reservations.selectors import Entry
+from agents.reservations.selectors import CalendarEntry
 from agents.web.reservation_calendar import SHOWN_ROWS, Calendar, Span, View, calendar_of, span_of
 
 NOW = datetime(2026, 5, 13, 12, tzinfo=UTC)  # a Wednesday
@@ -15,8 +15,8 @@ SEOUL = ZoneInfo("Asia/Seoul")
 BERLIN = ZoneInfo("Europe/Berlin")
 
 
-def entry(key: int, begins: datetime, lasts: timedelta, *agents: str) -> Entry:
-    return Entry(
+def entry(key: int, begins: datetime, lasts: timedelta, *agents: str) -> CalendarEntry:
+    return CalendarEntry(
         id=key, name=f"R{key}", reason="", starts_at=begins, ends_at=begins + lasts, level="", grantee="",
         agents=list(agents), is_open=begins <= NOW, is_known=True,
     )  # fmt: skip
@@ -26,7 +26,7 @@ def week() -> Span:
     return span_of("week", "", UTC, NOW)
 
 
-def drawn(*entries: Entry, machines: tuple[str, ...] = ("a", "b", "c")) -> Calendar:
+def drawn(*entries: CalendarEntry, machines: tuple[str, ...] = ("a", "b", "c")) -> Calendar:
     return calendar_of(week(), entries, machines, NOW)
 
 
