@@ -82,8 +82,8 @@ def longest_runtime(
     hosts: Iterable[int],
     known_only: bool,
 ) -> timedelta:
-    """Return the maximum run time of a session of this request class for which `earliest_start` may succeed: each
-    kernel has the longest span between an opening and a reservation window.
+    """Return the maximum run time of a session of this class for which `earliest_start` may succeed:
+    each kernel has the longest span between an opening and a reservation window.
     """
     spans: list[timedelta] = []
     for agent_number, found in _openings(tracker, layout, request_class, now, hosts, known_only=known_only):
