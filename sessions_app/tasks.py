@@ -15,7 +15,7 @@ from sessions_app.callbacks import delivery as callbacks_delivery
 from sessions_app.dotfiles import delivery as dotfiles_delivery
 from sessions_app.launch import launcher, network_pool, terminator
 from sessions_app.metrics import collector
-from sessions_app.models import AppLogin, AppTicket
+from sessions_app.models import AppGrant, AppLogin
 from sessions_app.queue import array_release, dependents
 from sessions_app.reconciler import garbage, loop
 
@@ -77,7 +77,7 @@ def maintain_network_pool() -> None:
 
 @shared_task(name=TaskName.PURGE_EXPIRED, soft_time_limit=300, time_limit=360)
 def purge_expired() -> None:
-    AppTicket.objects.filter(expires_at__lt=clock.now()).delete()
+    AppGrant.objects.filter(expires_at__lt=clock.now()).delete()
     AppLogin.objects.exclude(session__ended_at=None).delete()
     AppLogin.objects.filter(expires_at__lt=clock.now()).delete()
     for agent in connected_agents().filter(last_error=""):

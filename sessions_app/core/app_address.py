@@ -41,7 +41,7 @@ class AppHost:
 class AppPort:
     """App at a port of the portal's own address, for browsers that cannot resolve its host name.
 
-    An AppDoor row says which app it is.
+    An AssignedPort row says which app it is.
     """
 
     number: int

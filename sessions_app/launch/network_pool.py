@@ -1,7 +1,7 @@
 """Keeps a pool of ready networks on each agent, because creating one at launch is slow (ADR 20).
 
 Creating one takes a quarter of the time that starting a container takes. A pooled network
-(`Mooring`) is first a row, then a network, then ready. A session keeps the one assigned to it to its
+(`PooledNetwork`) is first a row, then a network, then ready. A session keeps the one assigned to it to its
 end; it is never reused. A row that is not ready was left by a crash: its network is
 removed and the row deleted. So names and rows suffice for recovery at any point.
 """
@@ -25,7 +25,7 @@ from common import clock
 from common.db.advisory_locks import try_exclusive
 from sessions_app.core import container_spec
 from sessions_app.core.states import TERMINAL, Status
-from sessions_app.models import Kernel, Mooring
+from sessions_app.models import Kernel, PooledNetwork
 
 log = structlog.get_logger(__name__)
 
@@ -40,18 +40,20 @@ def assign_pooled_network(session_id: UUID, agent: Agent) -> UUID | None:
 
     Returns the one it already has, if any; None if the pool is empty.
     """
-    usable = Mooring.objects.filter(Q(session=session_id) | Q(session=None, is_ready=True), agent=agent)
+    usable = PooledNetwork.objects.filter(Q(session=session_id) | Q(session=None, is_ready=True), agent=agent)
     usable = usable.order_by(F("session").asc(nulls_last=True), "made_at")
     network = usable.select_for_update(skip_locked=True).first()
     if network is None:
         return None
-    Mooring.objects.filter(pk=network.pk).update(session=session_id)
+    PooledNetwork.objects.filter(pk=network.pk).update(session=session_id)
     return network.pk
 
 
 def find_pooled_network(session_id: UUID, agent: Agent) -> UUID | None:
     """Return the id of the session's pooled network on this agent, or None."""
-    return Mooring.objects.filter(session_id=session_id, agent=agent).values_list("pk", flat=True).first()
+    return (
+        PooledNetwork.objects.filter(session_id=session_id, agent=agent).values_list("pk", flat=True).first()
+    )
 
 
 def remove_session_network(session_id: UUID, agent: Agent, runtime: ContainerRuntime) -> None:
@@ -61,7 +63,7 @@ def remove_session_network(session_id: UUID, agent: Agent, runtime: ContainerRun
         runtime.remove_network(container_spec.network_name(session_id))
     else:
         runtime.remove_network(container_spec.pooled_network_name(pooled_network_id))
-        Mooring.objects.filter(pk=pooled_network_id).delete()
+        PooledNetwork.objects.filter(pk=pooled_network_id).delete()
 
 
 def maintain_network_pool() -> None:
@@ -104,15 +106,15 @@ def wanted_networks(agents: Iterable[Agent]) -> Counter[int]:
 def reap_pool(agent: Agent, networks: Iterable[str]) -> set[str]:
     """Delete rows of free networks that are gone from the machine; return networks without a row."""
     found = set(networks)
-    rows = dict(Mooring.objects.filter(agent=agent).values_list("pk", "session_id"))
+    rows = dict(PooledNetwork.objects.filter(agent=agent).values_list("pk", "session_id"))
     names = {container_spec.pooled_network_name(pk): pk for pk in rows}
     lost = [pk for name, pk in names.items() if name not in found and rows[pk] is None]
-    Mooring.objects.filter(pk__in=lost, session=None).delete()
+    PooledNetwork.objects.filter(pk__in=lost, session=None).delete()
     return found - names.keys()
 
 
-def _free() -> QuerySet[Mooring]:
-    return Mooring.objects.filter(session=None, is_ready=True)
+def _free() -> QuerySet[PooledNetwork]:
+    return PooledNetwork.objects.filter(session=None, is_ready=True)
 
 
 def _busy_agents() -> set[int]:
@@ -131,7 +133,7 @@ def _withdraw(agent_id: int, count: int) -> None:
 def _remove_unneeded(agents: dict[int, Agent]) -> None:
     """Remove networks that are not ready or whose session has ended."""
     has_ended = Q(session__status__in=[status.value for status in TERMINAL])
-    for network in Mooring.objects.filter(Q(is_ready=False) | has_ended).filter(agent_id__in=agents):
+    for network in PooledNetwork.objects.filter(Q(is_ready=False) | has_ended).filter(agent_id__in=agents):
         agent = agents[network.agent_id]
         try:
             runtime_of(agent).remove_network(container_spec.pooled_network_name(network.pk))
@@ -144,16 +146,16 @@ def _remove_unneeded(agents: dict[int, Agent]) -> None:
 
 def _create_missing(agents: dict[int, Agent], counts: dict[int, int]) -> None:
     """Create networks in parallel, because engines take long for each."""
-    missing = [Mooring(agent_id=agent_id) for agent_id, count in counts.items() for _ in range(count)]
-    Mooring.objects.bulk_create(missing)
+    missing = [PooledNetwork(agent_id=agent_id) for agent_id, count in counts.items() for _ in range(count)]
+    PooledNetwork.objects.bulk_create(missing)
     with ThreadPoolExecutor(CREATORS, thread_name_prefix="moorings") as pool:
         made = pool.map(lambda network: _create(network, agents[network.agent_id]), missing)
         for network, is_made in zip(missing, made, strict=True):
             if is_made:
-                Mooring.objects.filter(pk=network.pk).update(is_ready=True)
+                PooledNetwork.objects.filter(pk=network.pk).update(is_ready=True)
 
 
-def _create(network: Mooring, agent: Agent) -> bool:
+def _create(network: PooledNetwork, agent: Agent) -> bool:
     """Create the network on the engine; return False if it fails. No query."""
     spec = container_spec.build_pooled_network_spec(
         settings.BERTH_INSTALLATION, network.pk, settings.BERTH_SESSION_POOL

@@ -1,12 +1,12 @@
 """All tables of this app."""
 
-from sessions_app.models.app_access import AppDoor, AppLogin, AppTicket
+from sessions_app.models.app_access import AppGrant, AppLogin, AssignedPort
 from sessions_app.models.array import SessionArray
 from sessions_app.models.callback import CallbackDelivery, CallbackSecret, SessionCallback
 from sessions_app.models.dependency import SessionDependency
 from sessions_app.models.idle import Gap, GatewayReport, IdleWatch, Interaction, SessionIdle, SessionWarning
 from sessions_app.models.kernel import Kernel, KernelAllocation, KernelLog, KernelMetric, KernelUsage
-from sessions_app.models.network import Mooring
+from sessions_app.models.network import PooledNetwork
 from sessions_app.models.personal import Dotfile, PersonalSetup, StartupScript, Written
 from sessions_app.models.preemption import Preemption, PreemptionOutcome, close_preemptions
 from sessions_app.models.preset import ResourcePreset
@@ -21,9 +21,9 @@ from sessions_app.models.session import (
 from sessions_app.models.template import SessionTemplate
 
 __all__ = [
-    "AppDoor",
+    "AppGrant",
     "AppLogin",
-    "AppTicket",
+    "AssignedPort",
     "CallbackDelivery",
     "CallbackSecret",
     "ComputeSession",
@@ -38,8 +38,8 @@ __all__ = [
     "KernelLog",
     "KernelMetric",
     "KernelUsage",
-    "Mooring",
     "PersonalSetup",
+    "PooledNetwork",
     "Preemption",
     "PreemptionOutcome",
     "PriorityChange",

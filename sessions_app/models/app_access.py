@@ -8,7 +8,7 @@ from accounts.models import BrowserLogin, KeyPair
 from common import clock
 
 
-class AppDoor(models.Model):
+class AssignedPort(models.Model):
     """Port of the portal's address assigned to one app of one session.
 
     For browsers that cannot resolve the app's host name. The row outlives its session: the port is
@@ -18,12 +18,13 @@ class AppDoor(models.Model):
 
     port = models.PositiveIntegerField(unique=True)
     session = models.ForeignKey(
-        "sessions_app.ComputeSession", on_delete=models.CASCADE, related_name="app_doors"
+        "sessions_app.ComputeSession", on_delete=models.CASCADE, related_name="assigned_ports"
     )
     app = models.CharField(max_length=20)
     opened_at = models.DateTimeField(default=clock.now)
 
     class Meta:
+        db_table = "sessions_app_appdoor"
         constraints = (
             models.UniqueConstraint(fields=("session", "app"), name="one_door_for_an_app"),
             models.CheckConstraint(condition=Q(port__gte=1, port__lte=65535), name="door_port_is_a_port"),
@@ -33,7 +34,7 @@ class AppDoor(models.Model):
         return f"{self.app} at {self.port}"
 
 
-class AppTicket(models.Model):
+class AppGrant(models.Model):
     """One-time code that turns a portal sign-in into a cookie for one app's host or port.
 
     Valid for seconds.
@@ -43,15 +44,18 @@ class AppTicket(models.Model):
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     login_key = models.CharField(max_length=40)
     session = models.ForeignKey(
-        "sessions_app.ComputeSession", on_delete=models.CASCADE, related_name="app_tickets"
+        "sessions_app.ComputeSession", on_delete=models.CASCADE, related_name="app_grants"
     )
     app = models.CharField(max_length=20)
-    door_port = models.PositiveIntegerField(default=0, help_text="0: the app's own host.")
+    app_port = models.PositiveIntegerField(default=0, help_text="0: the app's own host.")
     state_hash = models.CharField(max_length=64)
     expires_at = models.DateTimeField(db_index=True)
 
+    class Meta:
+        db_table = "sessions_app_appticket"
+
     def __str__(self) -> str:
-        return f"ticket of {self.user_id} to {self.app}"
+        return f"grant of {self.user_id} to {self.app}"
 
 
 class AppLogin(models.Model):
@@ -78,7 +82,7 @@ class AppLogin(models.Model):
         "sessions_app.ComputeSession", on_delete=models.CASCADE, related_name="app_logins"
     )
     app = models.CharField(max_length=20)
-    door_port = models.PositiveIntegerField(default=0, help_text="0: the app's own host.")
+    app_port = models.PositiveIntegerField(default=0, help_text="0: the app's own host.")
     created_at = models.DateTimeField(default=clock.now)
     expires_at = models.DateTimeField(null=True, help_text="Of a program's token.")
 

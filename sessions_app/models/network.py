@@ -9,21 +9,22 @@ from agents.models import Agent
 from common import clock
 
 
-class Mooring(models.Model):
+class PooledNetwork(models.Model):
     """Pooled network on one machine (`launch/network_pool.py`).
 
     The session that takes it keeps it to its end; it is never reused.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="moorings")
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="pooled_networks")
     session = models.ForeignKey(
-        "sessions_app.ComputeSession", on_delete=models.CASCADE, null=True, related_name="moorings"
+        "sessions_app.ComputeSession", on_delete=models.CASCADE, null=True, related_name="pooled_networks"
     )
     is_ready = models.BooleanField(default=False)
     made_at = models.DateTimeField(default=clock.now)
 
     class Meta:
+        db_table = "sessions_app_mooring"
         constraints = (
             models.UniqueConstraint(fields=("session", "agent"), name="one_mooring_of_session_and_agent"),
         )

@@ -29,7 +29,7 @@ from sessions_app.core.app_address import (
     is_app_name,
 )
 from sessions_app.gateway.proxy.app_ports import assigned_port
-from sessions_app.models import AppLogin, AppTicket
+from sessions_app.models import AppGrant, AppLogin
 from sessions_app.selectors import Action, access_session, session_by_host_label
 
 TOKEN_LIFETIME = timedelta(hours=1)
@@ -51,13 +51,13 @@ def issue_app_code(*, actor: Actor, login_key: str, endpoint: AppEndpoint, state
     code = new_secret()
 
     with transaction.atomic():
-        AppTicket.objects.create(
+        AppGrant.objects.create(
             code_hash=hash_secret(code),
             user_id=actor.user_id,
             login_key=login_key,
             session=session,
             app=app,
-            door_port=endpoint_port(endpoint),
+            app_port=endpoint_port(endpoint),
             state_hash=state,
             expires_at=clock.now() + timedelta(seconds=CODE_LIFETIME_S),
         )
@@ -72,11 +72,11 @@ def redeem_app_code(*, endpoint: AppEndpoint, code: str, states: Collection[str]
     endpoint and one of these states, is not expired and was never used. The code is deleted in any
     case. An earlier cookie of the same sign-in and endpoint is revoked.
     """
-    ticket = AppTicket.objects.select_for_update().filter(code_hash=hash_secret(code)).first()
+    ticket = AppGrant.objects.select_for_update().filter(code_hash=hash_secret(code)).first()
     if ticket is None:
         return None
     ticket.delete()
-    if (ticket.app, ticket.session_id, ticket.door_port) != (
+    if (ticket.app, ticket.session_id, ticket.app_port) != (
         *_app_and_session(endpoint),
         endpoint_port(endpoint),
     ):
@@ -90,7 +90,7 @@ def redeem_app_code(*, endpoint: AppEndpoint, code: str, states: Collection[str]
         "login_key": ticket.login_key,
         "session_id": ticket.session_id,
         "app": ticket.app,
-        "door_port": ticket.door_port,
+        "app_port": ticket.app_port,
     }
     cookie = new_secret()
     AppLogin.objects.filter(**grant).delete()
@@ -143,7 +143,7 @@ def find_app_grant(endpoint: AppEndpoint, secret: str) -> AppLogin | None:
         has_second_factor=has_second_factor("browser__user_id"),
     )
     logins = logins.select_related(*_GRANT_RELATIONS)
-    logins = logins.filter(secret_hash=hash_secret(secret), door_port=endpoint_port(endpoint))
+    logins = logins.filter(secret_hash=hash_secret(secret), app_port=endpoint_port(endpoint))
     logins = logins.filter(Q(expires_at=None) | Q(expires_at__gt=clock.now()))
     if isinstance(endpoint, AppHost):
         return logins.filter(app=endpoint.app, session__host_label=endpoint.session_label).first()

@@ -16,7 +16,7 @@ from common import clock
 from common.errors import LimitExceeded, Unavailable
 from sessions_app.app_services.urls import app_url
 from sessions_app.core.app_address import AppPort, host_name
-from sessions_app.models import AppDoor, ComputeSession
+from sessions_app.models import AssignedPort, ComputeSession
 
 # Time before a port is reused after its session ended: a tab of the earlier app has the same
 # origin.
@@ -73,9 +73,9 @@ def is_app_port_host(host: str, port: int) -> bool:
     return is_ours and given_port == str(port) and not resolves_app_hosts(name) and may_assign_ports()
 
 
-def assigned_port(port: AppPort) -> AppDoor | None:
+def assigned_port(port: AppPort) -> AssignedPort | None:
     """Return the app endpoint assigned to the port with its session, or None. One query."""
-    return AppDoor.objects.select_related("session").filter(port=port.number).first()
+    return AssignedPort.objects.select_related("session").filter(port=port.number).first()
 
 
 def assign_port(session: ComputeSession, app: str) -> AppPort:
@@ -93,7 +93,7 @@ def assign_port(session: ComputeSession, app: str) -> AppPort:
 @transaction.atomic
 def _assign_port(session: ComputeSession, app: str) -> AppPort:
     assignments = list(
-        AppDoor.objects.select_for_update(of=("self",)).select_related("session").order_by("port")
+        AssignedPort.objects.select_for_update(of=("self",)).select_related("session").order_by("port")
     )
     mine = next(
         (
@@ -124,11 +124,11 @@ def _assign_port(session: ComputeSession, app: str) -> AppPort:
     for assignment in (mine, rested):
         if assignment is not None:
             assignment.delete()
-    AppDoor.objects.create(port=port, session=session, app=app)
+    AssignedPort.objects.create(port=port, session=session, app=app)
     return AppPort(port)
 
 
-def _choose_port(assignments: list[AppDoor]) -> tuple[int, AppDoor | None]:
+def _choose_port(assignments: list[AssignedPort]) -> tuple[int, AssignedPort | None]:
     """Return a port and its row: one never assigned (row None), else the one unused for the longest time."""
     lent = {assignment.port: assignment for assignment in assignments}
     fresh = next((port for port in _listening if port not in lent), None)

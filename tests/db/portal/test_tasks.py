@@ -30,7 +30,7 @@ from sessions_app.core import container_spec
 from sessions_app.core.states import Status
 from sessions_app.launch.launcher import launch_session, work_lock
 from sessions_app.launch.terminator import end_session
-from sessions_app.models import AppLogin, AppTicket, ComputeSession, Mooring
+from sessions_app.models import AppGrant, AppLogin, ComputeSession, PooledNetwork
 from sessions_app.termination.service import terminate_session
 from tests import factories
 from tests.doubles.runtimes import LostRuntime
@@ -111,10 +111,10 @@ def test_networks_are_made_ahead_unless_another_round_makes_them(place: Place, s
     settings.BERTH_NETWORKS_AHEAD = 2
     with somebody_at("moorings"):
         tasks.maintain_network_pool()
-    assert not Mooring.objects.exists()
+    assert not PooledNetwork.objects.exists()
 
     tasks.maintain_network_pool()
-    assert Mooring.objects.filter(is_ready=True, session=None).count() == 2
+    assert PooledNetwork.objects.filter(is_ready=True, session=None).count() == 2
     assert len(place.runtime.list_networks({})) == 2
 
 
@@ -122,7 +122,7 @@ def test_expired_tickets_and_logins_go_and_valid_ones_stay(place: Place) -> None
     running, ended = place.run(), place.end(place.run())
     now = clock.now()
     for name, expires_at in (("old", now - HOUR), ("new", now + HOUR)):
-        AppTicket.objects.create(
+        AppGrant.objects.create(
             code_hash=name,
             user=place.owner,
             login_key="k",
@@ -142,7 +142,7 @@ def test_expired_tickets_and_logins_go_and_valid_ones_stay(place: Place) -> None
 
     tasks.purge_expired()
 
-    assert set(AppTicket.objects.values_list("code_hash", flat=True)) == {"new"}
+    assert set(AppGrant.objects.values_list("code_hash", flat=True)) == {"new"}
     assert set(AppLogin.objects.values_list("secret_hash", flat=True)) == {"good", "forever"}
 
 
@@ -177,8 +177,8 @@ def test_network_that_cannot_be_removed_is_asked_for_again_while_its_machine_is_
 
     tasks.maintain_network_pool()
 
-    assert Mooring.objects.filter(is_ready=False).exists() is is_kept
-    assert not Mooring.objects.filter(is_ready=True).exists()
+    assert PooledNetwork.objects.filter(is_ready=False).exists() is is_kept
+    assert not PooledNetwork.objects.filter(is_ready=True).exists()
 
 
 def test_volume_that_the_engine_will_not_remove_now_holds_up_no_end(place: Place) -> None:

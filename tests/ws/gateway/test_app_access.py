@@ -12,7 +12,7 @@ from django.conf import settings
 from accounts.core.roles import Role
 from accounts.core.token_secrets import hash_secret, new_secret
 from accounts.models import BrowserLogin, Membership
-from sessions_app.models import AppLogin, AppTicket
+from sessions_app.models import AppGrant, AppLogin
 from tests import factories
 from tests.ws.servers import serve_app
 from tests.ws.stage import NAVIGATION, PORTAL_HOST, Browser, Stage, gateway, sample_app, sign_in, signed_in
@@ -38,7 +38,7 @@ async def test_a_person_gets_from_the_link_to_the_app(stage: Stage, app: int) ->
         cookies = browser.cookies[stage.host("lab")]
         assert set(cookies) == {"__Host-berth-app", "__Host-berth-state"}
         assert cookies["__Host-berth-app"] not in str(await in_thread(list)(AppLogin.objects.values()))
-        assert await in_thread(AppTicket.objects.count)() == 0
+        assert await in_thread(AppGrant.objects.count)() == 0
 
 
 async def test_a_port_of_the_session_opens_like_an_app(stage: Stage, app: int) -> None:
@@ -123,7 +123,7 @@ async def test_only_the_owner_is_let_in(stage: Stage, app: int, role: Role) -> N
         await signed_in(browser, other)
         answer = await browser.visit(stage.host("lab"))
         assert answer.status == (404 if role is Role.USER else 403)
-        assert await in_thread(AppTicket.objects.count)() == 0
+        assert await in_thread(AppGrant.objects.count)() == 0
 
 
 async def test_a_hidden_session_and_an_absent_one_answer_alike(stage: Stage, app: int) -> None:
@@ -170,7 +170,7 @@ async def test_a_code_dies_with_time(stage: Stage, app: int) -> None:
     async with gateway() as browser:
         await signed_in(browser, stage.owner)
         path, _ = await authorized(browser, stage)
-        await in_thread(lambda: AppTicket.objects.update(expires_at="2020-01-01T00:00Z"))()
+        await in_thread(lambda: AppGrant.objects.update(expires_at="2020-01-01T00:00Z"))()
         assert (await browser.request("GET", stage.host("lab"), path, headers=NAVIGATION)).status == 403
 
 

@@ -24,7 +24,7 @@ from common.token_scopes import TokenScope
 from sessions_app.core.app_address import AppHost, AppPort
 from sessions_app.gateway.auth.authorizer import find_access
 from sessions_app.gateway.proxy.interfaces import AppState
-from sessions_app.models import AppDoor, AppLogin, ComputeSession
+from sessions_app.models import AppLogin, AssignedPort, ComputeSession
 from sessions_app.selectors import Action, access_session
 from tests import factories
 from tests.factories_sessions import make_place
@@ -264,12 +264,12 @@ def test_an_address_is_asked_of_each_client(scene: Scene) -> None:
 
 
 def test_a_port_opens_for_the_app_that_it_is_lent_to(scene: Scene) -> None:
-    AppDoor.objects.create(port=40001, session=scene.session, app="lab")
-    secret = scene.enter(scene.owner, login_key=browser_of(scene.owner), door_port=40001)
+    AssignedPort.objects.create(port=40001, session=scene.session, app="lab")
+    secret = scene.enter(scene.owner, login_key=browser_of(scene.owner), app_port=40001)
     with CaptureQueriesContext(connection) as queries:
         admission = find_access(AppPort(40001), secret, HOME)
     assert (len(queries), admission and admission.app) == (1, "lab")
-    AppDoor.objects.update(app="other")
+    AssignedPort.objects.update(app="other")
     assert find_access(AppPort(40001), secret, HOME) is None
 
 

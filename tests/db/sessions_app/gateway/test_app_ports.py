@@ -10,7 +10,7 @@ from common.errors import LimitExceeded, Unavailable
 from sessions_app.core.app_address import AppPort
 from sessions_app.core.states import Status
 from sessions_app.gateway.proxy import app_ports
-from sessions_app.models import AppDoor, ComputeSession
+from sessions_app.models import AssignedPort, ComputeSession
 from tests.factories_sessions import Place
 
 pytestmark = pytest.mark.django_db
@@ -44,20 +44,20 @@ def test_an_app_keeps_its_port_and_another_gets_another(place: Place) -> None:
 def test_a_port_is_lent_again_after_it_has_rested_the_longest_rested_first(place: Place) -> None:
     sessions = [place.run() for _ in PORTS]
     for session, port in zip(sessions, PORTS, strict=True):
-        AppDoor.objects.create(port=port, session=session, app="lab")
+        AssignedPort.objects.create(port=port, session=session, app="lab")
     end(sessions[0], ago_s=app_ports.REUSE_AFTER_S + 10)
     end(sessions[1], ago_s=app_ports.REUSE_AFTER_S + 20)
     end(sessions[2], ago_s=app_ports.REUSE_AFTER_S - 60)
     fresh = place.run()
     assert app_ports.assign_port(fresh, "lab") == AppPort(8102)
-    assert AppDoor.objects.get(port=8102).session == fresh
-    assert AppDoor.objects.count() == len(PORTS)
+    assert AssignedPort.objects.get(port=8102).session == fresh
+    assert AssignedPort.objects.count() == len(PORTS)
 
 
 def test_message_says_that_all_ports_are_leased(place: Place) -> None:
     for port in PORTS:
         session = place.run()
-        AppDoor.objects.create(port=port, session=session, app="lab")
+        AssignedPort.objects.create(port=port, session=session, app="lab")
         end(session, ago_s=1)
     with pytest.raises(Unavailable, match="All 4 ports"):
         app_ports.assign_port(place.run(), "lab")
@@ -77,4 +77,4 @@ def test_an_app_whose_port_is_not_listened_on_any_more_gets_another(place: Place
     app_ports.assign_port(session, "lab")
     app_ports.set_listening_ports(PORTS[1:])
     assert app_ports.assign_port(session, "lab") == AppPort(8102)
-    assert AppDoor.objects.count() == 1
+    assert AssignedPort.objects.count() == 1

@@ -14,7 +14,7 @@ from sessions_app.core.states import Reason, Status
 from sessions_app.launch import network_pool
 from sessions_app.launch.launcher import launch_session
 from sessions_app.lifecycle import transitions
-from sessions_app.models import ComputeSession, Mooring
+from sessions_app.models import ComputeSession, PooledNetwork
 from sessions_app.reconciler import garbage
 from tests.factories_sessions import Place, make_place
 
@@ -43,7 +43,7 @@ def network_of(place: Place, session: ComputeSession) -> set[str]:
 
 def test_round_makes_networks_for_sessions_to_come(place: Place) -> None:
     assert networks(place) == {
-        container_spec.pooled_network_name(each.pk) for each in Mooring.objects.filter(is_ready=True)
+        container_spec.pooled_network_name(each.pk) for each in PooledNetwork.objects.filter(is_ready=True)
     }
     assert len(networks(place)) == AHEAD
     before = networks(place)
@@ -80,17 +80,17 @@ def test_more_are_made_where_many_sessions_started_lately(place: Place) -> None:
     for _ in range(AHEAD + 2):
         place.run()
     network_pool.maintain_network_pool()
-    assert Mooring.objects.filter(session=None, is_ready=True).count() == AHEAD + 2
+    assert PooledNetwork.objects.filter(session=None, is_ready=True).count() == AHEAD + 2
 
 
 def test_round_leaves_the_engine_to_sessions_that_are_starting(place: Place) -> None:
     waiting = place.place()
     place.run()
     network_pool.maintain_network_pool()
-    assert Mooring.objects.filter(session=None).count() == AHEAD - 1
+    assert PooledNetwork.objects.filter(session=None).count() == AHEAD - 1
     launch_session(waiting.pk)
     network_pool.maintain_network_pool()
-    assert Mooring.objects.filter(session=None, is_ready=True).count() == AHEAD
+    assert PooledNetwork.objects.filter(session=None, is_ready=True).count() == AHEAD
 
 
 def test_launch_that_was_killed_after_it_took_a_network_keeps_it(place: Place) -> None:
@@ -99,36 +99,36 @@ def test_launch_that_was_killed_after_it_took_a_network_keeps_it(place: Place) -
     assert taken is not None
     launch_session(session.pk)
     assert network_of(place, session) == {container_spec.pooled_network_name(taken)}
-    assert Mooring.objects.filter(session=session).count() == 1
+    assert PooledNetwork.objects.filter(session=session).count() == 1
 
 
 def test_launch_that_goes_on_in_its_own_network_takes_none(place: Place) -> None:
-    Mooring.objects.all().delete()
+    PooledNetwork.objects.all().delete()
     session = place.run()
     own = network_of(place, session)
     network_pool.maintain_network_pool()
     launch_session(session.pk)
     assert network_of(place, session) == own
-    assert not Mooring.objects.filter(session=session).exists()
+    assert not PooledNetwork.objects.filter(session=session).exists()
 
 
 def test_round_that_was_killed_in_the_middle_leaves_nothing(place: Place) -> None:
-    unfinished = Mooring.objects.create(agent=place.agent)
+    unfinished = PooledNetwork.objects.create(agent=place.agent)
     spec = container_spec.build_pooled_network_spec("t", unfinished.pk, "10.213.0.0/16")
     place.runtime.ensure_network(spec)
     assert network_pool.assign_pooled_network(place.place().pk, place.agent) != unfinished.pk
     network_pool.maintain_network_pool()
     assert spec.name not in networks(place)
-    assert not Mooring.objects.filter(pk=unfinished.pk).exists()
+    assert not PooledNetwork.objects.filter(pk=unfinished.pk).exists()
 
 
 def test_end_that_was_killed_before_the_row_went_is_finished_by_a_round(place: Place) -> None:
     session = place.run()
-    mooring = Mooring.objects.get(session=session)
+    mooring = PooledNetwork.objects.get(session=session)
     place.end(session)
-    Mooring.objects.create(pk=mooring.pk, agent=place.agent, session=session, is_ready=True)
+    PooledNetwork.objects.create(pk=mooring.pk, agent=place.agent, session=session, is_ready=True)
     network_pool.maintain_network_pool()
-    assert not Mooring.objects.filter(pk=mooring.pk).exists()
+    assert not PooledNetwork.objects.filter(pk=mooring.pk).exists()
 
 
 def test_network_that_somebody_removed_is_made_again_at_the_start(place: Place) -> None:
@@ -137,12 +137,12 @@ def test_network_that_somebody_removed_is_made_again_at_the_start(place: Place) 
     session = place.run()
     assert session.status == Status.RUNNING
     assert network_of(place, session) == {
-        container_spec.pooled_network_name(Mooring.objects.get(session=session).pk)
+        container_spec.pooled_network_name(PooledNetwork.objects.get(session=session).pk)
     }
 
 
 def test_purge_forgets_networks_that_are_gone_and_removes_those_that_nobody_knows(place: Place) -> None:
-    gone = Mooring.objects.filter(session=None).first()
+    gone = PooledNetwork.objects.filter(session=None).first()
     assert gone is not None
     place.runtime.remove_network(container_spec.pooled_network_name(gone.pk))
     labels = place.runtime.list_networks({})[0].labels
@@ -150,7 +150,9 @@ def test_purge_forgets_networks_that_are_gone_and_removes_those_that_nobody_know
 
     garbage.reap_leftovers(place.agent, place.runtime)
 
-    assert networks(place) == {container_spec.pooled_network_name(each.pk) for each in Mooring.objects.all()}
+    assert networks(place) == {
+        container_spec.pooled_network_name(each.pk) for each in PooledNetwork.objects.all()
+    }
     assert len(networks(place)) == AHEAD - 1
 
 
@@ -171,12 +173,12 @@ def test_engine_that_cannot_make_networks_holds_up_no_launch(place: Place) -> No
                 raise network_pool.RuntimeFault("no room")
             super().ensure_network(spec)
 
-    Mooring.objects.all().delete()
+    PooledNetwork.objects.all().delete()
     place.replace_runtime(FullRuntime)
     network_pool.maintain_network_pool()
     assert place.run().status == Status.RUNNING
     network_pool.maintain_network_pool()
-    assert Mooring.objects.count() <= AHEAD
+    assert PooledNetwork.objects.count() <= AHEAD
 
 
 def test_no_network_is_made_ahead_where_that_is_off(place: Place, settings: Any) -> None:
