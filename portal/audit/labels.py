@@ -125,7 +125,7 @@ ACTIONS = {
     "portal.delete_announcement": gettext_noop("Announcement deleted"),
     "images.discover_image": gettext_noop("Image found"),
     "images.set_image_enabled": gettext_noop("Image allowed or forbidden"),
-    "common.purge_audit": gettext_noop("Old lines of the access log forgotten"),
+    "common.purge_audit": gettext_noop("Old lines of the audit log forgotten"),
     "requests.refuse": gettext_noop("Request"),
     "requests.refuse_token": gettext_noop("Request with an API token"),
 }

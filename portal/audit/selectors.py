@@ -42,7 +42,7 @@ def access_entry(actor: Actor, entry_id: int) -> AuditEntry:
         entry = with_origin(actor, entries).filter(pk=entry_id).first()
         if entry is not None:
             return entry
-    raise NotFound(_("There is no such line in what you may see of the access log."))
+    raise NotFound(_("There is no such line in what you may see of the audit log."))
 
 
 def with_origin(actor: Actor, entries: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:

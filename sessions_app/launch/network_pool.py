@@ -1,9 +1,9 @@
 """Keeps a pool of ready networks on each agent, because creating one at launch is slow (ADR 20).
 
-Creating one takes a quarter of the time that starting a container takes. A pooled network
-(`PooledNetwork`) is first a row, then a network, then ready. A session keeps the one assigned to it to its
-end; it is never reused. A row that is not ready was left by a crash: its network is
-removed and the row deleted. So names and rows suffice for recovery at any point.
+Creating a network takes a quarter of the time of starting a container. A pooled network
+(`PooledNetwork`) is first a row, then a network, then ready. A session keeps its network to its
+end; it is never reused. A row that is not ready was left by a crash: its network is removed and the
+row deleted. So names and rows suffice for recovery at any point.
 """
 
 from collections import Counter

@@ -44,7 +44,7 @@ log = structlog.get_logger(__name__)
 SAMPLE_S, MINUTE_S, QUARTER_S = 10, 60, 900
 SAMPLES_KEPT = timedelta(hours=1)
 MINUTES_KEPT = timedelta(days=1)
-DEVICE_LANES = 16
+DEVICE_THREADS = 16
 # The sum of both is less than SAMPLE_S.
 ROUND_S = 7
 DEVICE_ROUND_S = 2
@@ -108,7 +108,7 @@ class Sample:
         return allocated.count, allocated.milli, allocated.mem_bytes, allocated.is_alone
 
 
-_device_lanes = KeyedPool[tuple[DeviceUse, ...]]("devices", DEVICE_LANES)
+_device_pool = KeyedPool[tuple[DeviceUse, ...]]("devices", DEVICE_THREADS)
 
 
 def measure_sessions() -> None:
@@ -158,7 +158,7 @@ def _device_usage(agents: Iterable[Agent]) -> Mapping[object, DeviceUsage]:
     allocated = device_allocations(by_id) if by_id else {}
     work = {pk: partial(measure_devices_of, by_id[pk]) for pk in allocated}
     found: dict[object, DeviceUsage] = {}
-    for pk, uses in _device_lanes.run(work, timeout_s=DEVICE_ROUND_S).items():
+    for pk, uses in _device_pool.run(work, timeout_s=DEVICE_ROUND_S).items():
         found |= device_usage_by_kernel(allocated[pk], uses)
     return found
 

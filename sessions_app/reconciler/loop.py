@@ -52,7 +52,7 @@ log = structlog.get_logger(__name__)
 # lock.
 STALE_AFTER = timedelta(seconds=5)
 
-LANES = 16
+THREADS = 16
 
 ROUND_S = 10
 
@@ -61,7 +61,7 @@ LATE_AFTER = timedelta(seconds=60)
 
 LATE_RETRY_S = 30
 
-_lanes = KeyedPool[None]("reconcile", LANES)
+_agent_pool = KeyedPool[None]("reconcile", THREADS)
 
 
 def reconcile_sessions() -> None:
@@ -92,10 +92,10 @@ def reconcile_agents() -> None:
     without delaying others. Agents whose last heartbeat failed are skipped.
     """
     agents = connected_agents().filter(last_error="")
-    _lanes.run({agent.pk: partial(_reconcile_in_lane, agent) for agent in agents}, timeout_s=ROUND_S)
+    _agent_pool.run({agent.pk: partial(_reconcile_agent, agent) for agent in agents}, timeout_s=ROUND_S)
 
 
-def _reconcile_in_lane(agent: Agent) -> None:
+def _reconcile_agent(agent: Agent) -> None:
     try:
         reconcile_agent(agent, runtime_of(agent))
     except RuntimeFault as error:

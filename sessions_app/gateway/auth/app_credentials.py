@@ -148,7 +148,9 @@ def find_app_grant(endpoint: AppEndpoint, secret: str) -> AppLogin | None:
     if isinstance(endpoint, AppHost):
         return logins.filter(app=endpoint.app, session__host_label=endpoint.session_label).first()
     # The port may have been assigned to another app since.
-    return logins.filter(session__assigned_ports__port=endpoint.number, session__assigned_ports__app=F("app")).first()
+    return logins.filter(
+        session__assigned_ports__port=endpoint.number, session__assigned_ports__app=F("app")
+    ).first()
 
 
 def login_of_grant(row: AppLogin, ip: str) -> Login:

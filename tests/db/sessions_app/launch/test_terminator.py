@@ -240,4 +240,4 @@ def test_a_machine_that_hangs_does_not_hold_up_the_others(
         assert hanging.lists == 1  # type: ignore[attr-defined]
     finally:
         go.set()
-        wait_until(lambda: loop._lanes.is_idle, deadline_s=30)
+        wait_until(lambda: loop._agent_pool.is_idle, deadline_s=30)

@@ -155,7 +155,7 @@ def test_a_driver_that_hangs_is_left_out_and_costs_one_wait(
         assert rows(session, SAMPLE_S) == [(None, None)] * 2
     finally:
         go.set()
-        wait_until(lambda: collector._device_lanes.is_idle, deadline_s=30)
+        wait_until(lambda: collector._device_pool.is_idle, deadline_s=30)
 
 
 def test_only_agents_with_allocated_devices_are_measured(
