@@ -3,6 +3,7 @@
 import ast
 import functools
 import re
+import subprocess
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
@@ -202,6 +203,26 @@ def test_state_of_processes_is_listed_in_the_documents() -> None:
         for name in module_state(path)
         if not file.startswith("portal/ops/")
         and not any(f"`{file}`" in row and f"`{name}`" in row for row in rows)
+    ]
+    assert missing == []
+
+
+def test_files_named_in_documents_exist() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    files = listed.stdout.splitlines()
+    ends = {"/".join(parts[at:]) for parts in (file.split("/") for file in files) for at in range(len(parts))}
+    documents = [
+        ROOT / "CONTRIBUTING.md",
+        *(ROOT / "docs" / "adr").glob("*.md"),
+        *(ROOT / "docs" / "subsystems").glob("*.md"),
+    ]
+    missing = [
+        f"{path.relative_to(ROOT)}: {word}"
+        for path in documents
+        if "Superseded" not in (text := path.read_text())
+        for quoted in re.findall(r"`([^`]+)`", text)
+        for word in quoted.split()
+        if re.fullmatch(r"[\w.-]+(/[\w.-]+)+\.(py|html|js|sh|sql|css)", word) and word not in ends
     ]
     assert missing == []
 
