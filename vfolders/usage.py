@@ -129,7 +129,7 @@ class MeteredUpload:
         """Replace the reserved bytes by the final size of the file."""
         self._add(size_bytes - self._replaced - self._reserved)
 
-    def return_form(self) -> None:
+    def release(self) -> None:
         self._add(-self._reserved)
 
     def _reserve_for(self, size_bytes: int) -> None:

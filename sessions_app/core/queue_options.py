@@ -95,7 +95,7 @@ def check_when(value: object) -> When:
 
 
 def check_awaited(value: object) -> str:
-    text = check_text(value, max_length=MAX_SESSION_NAME).strip()
+    text = "" if value is None else check_text(value, max_length=MAX_SESSION_NAME).strip()
     if not text:
         raise ValueError(_("Say which session, by name or id."))
     return text

@@ -8,6 +8,7 @@ examples to copy are derived from these declarations.
 import dataclasses
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import MISSING, dataclass
 from functools import cache
 from typing import Any, Self, TypeVar, cast
@@ -17,7 +18,8 @@ from common.values.text import quoted, shown, unknown_field
 T = TypeVar("T")
 Problems = dict[str, list[str]]
 """Sentences by path, such as {"mounts.0.folder": [...]}."""
-MOST_UNKNOWN = 100
+MOST_UNKNOWN = 10
+"""Unknown fields reported for one object."""
 REQUIRED: Any = object()
 """Default of a field that has none."""
 _WHOLE_NUMBER = re.compile(r"[-−]?\d{1,9}\Z", re.ASCII)
@@ -108,7 +110,7 @@ class RequestObject:
         problems = {shown(name): [unknown_field(name, declared)] for name in unknown}
         values = {}
         for name, field in declared.items():
-            values[name] = field.default
+            values[name] = copy(field.default)
             if name in raw or field.is_required:
                 values[name] = _read(name, field.check, raw.get(name), problems)
         return values, problems

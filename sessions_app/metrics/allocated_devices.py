@@ -51,12 +51,14 @@ def allocated_devices(session: ComputeSession) -> list[AllocatedDevice]:
 def device_allocations(agent_ids: Collection[int]) -> dict[int, list[DeviceAllocation]]:
     """Return {agent id: allocations of its devices by kernel} where devices are known.
 
-    Two queries, one if there are none.
+    Omits devices that are removed meanwhile. Two queries, one if there are none.
     """
     rows = list(KernelAllocation.objects.filter(agent__in=agent_ids).exclude(devices=[]))
     devices = AgentDevice.objects.in_bulk({pk for row in rows for pk in row.devices})
     found: dict[int, list[DeviceAllocation]] = {}
     for row in rows:
-        memory = {devices[pk].device_id: devices[pk].mem_bytes for pk in row.devices}
-        found.setdefault(row.agent_id, []).append(DeviceAllocation(row.kernel_id, row.amount, memory))
+        known = [devices[pk] for pk in row.devices if pk in devices]
+        if known:
+            memory = {device.device_id: device.mem_bytes for device in known}
+            found.setdefault(row.agent_id, []).append(DeviceAllocation(row.kernel_id, row.amount, memory))
     return found

@@ -76,7 +76,7 @@ def write_file(
     try:
         entry = storage_of(folder).write_file(folder.pk, components, metered)
     except BaseException:
-        metered.return_form()
+        metered.release()
         raise
     metered.settle(entry.size_bytes)
     _record(actor, "vfolders.write_file", folder, components)

@@ -122,8 +122,8 @@ class ResourceGroups(Endpoint):
             "name": name, "agents": list(agents), "starts_at": starts_at, "ends_at": ends_at, "reason": reason
         }  # fmt: skip
         if grantee is not None:
-            level, parse_grantee = grantee
-            body |= {"level": level, "id": scope_id(self._transport, level, parse_grantee)}
+            level, grantee_name = grantee
+            body |= {"level": level, "id": scope_id(self._transport, level, grantee_name)}
         path = f"resource-groups/{group_id}/reservations/"
         return self._send(GroupReservation, "POST", path, body, is_new=True)
 

@@ -34,6 +34,15 @@ from berth.transport import KEY_HEADER, Transport, new_key, parse_json
 FIRST_LOOK_S, LONGEST_LOOK_S = 0.2, 2.0
 SHORTEST_PREFIX = 4
 SEARCHED = 1000
+# Not sent, so that a server that does not know one of these fields accepts the request.
+SERVER_DEFAULTS = {
+    "personal_files": True,
+    "priority": 0,
+    "dependencies": [],
+    "max_retries": 0,
+    "requeues": False,
+    "may_run_elsewhere": False,
+}
 
 OnChange = Callable[["Session"], None]
 
@@ -294,7 +303,11 @@ class Sessions:
             "placement_rule": placement_rule,
             "array": array,
         }
-        body = {field: value for field, value in body.items() if value not in ("", None)}
+        body = {
+            field: value
+            for field, value in body.items()
+            if value not in ("", None) and value != SERVER_DEFAULTS.get(field)
+        }
         return self.create(body, idempotency_key=idempotency_key)
 
     def check(self, body: Mapping[str, Any]) -> SessionCheck:

@@ -353,3 +353,11 @@ def test_batch_sessions_leave_devices_unused_unless_the_group_chose_otherwise(
     watch(began + 24 * MINUTE, began + 26 * MINUTE)
     assert SessionIdle.objects.get(session=session).low_since is not None
     assert AgentDevice.objects.filter(agent=place.agent).count() == 2
+
+
+def test_a_device_that_was_removed_does_not_stop_measuring(place: Place) -> None:
+    session = run_on(place, 0)
+    AgentDevice.objects.filter(pk=devices_of(place.agent)[0].pk).delete()
+    measure()
+    measure(SAMPLE_S)
+    assert KernelUsage.objects.filter(kernel__session=session).exists()
