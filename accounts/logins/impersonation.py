@@ -11,7 +11,7 @@ from accounts.core import authorization
 from accounts.core.authorization import Action, ActorScope
 from accounts.core.roles import Role
 from accounts.locks import lock_users
-from accounts.models import BrowserLogin, User, Viewing
+from accounts.models import BrowserLogin, Impersonation, User
 from accounts.selectors import access_user
 from common import clock
 from common.actors import SYSTEM, Actor, ActorKind
@@ -29,12 +29,12 @@ def max_duration() -> timedelta:
     return timedelta(minutes=settings.BERTH_VIEW_AS_MINUTES)
 
 
-def find_impersonation(login: BrowserLogin | None) -> Viewing | None:
+def find_impersonation(login: BrowserLogin | None) -> Impersonation | None:
     """Return the impersonation in this browser, valid or not (see `end_reason`). No query."""
     return getattr(login, "viewing", None)
 
 
-def end_reason(viewing: Viewing, viewer: User) -> str:
+def end_reason(viewing: Impersonation, viewer: User) -> str:
     """Return the code of the reason that ends the impersonation; "" while it is valid. No query.
     `viewer` must be an active user freshly read from the database.
     """
@@ -67,7 +67,7 @@ def access_impersonated(actor: Actor, user_id: int) -> User:
 
 
 @transaction.atomic
-def start_impersonation(*, actor: Actor, login_key: str, user_id: int, reason: str) -> Viewing:
+def start_impersonation(*, actor: Actor, login_key: str, user_id: int, reason: str) -> Impersonation:
     """Start an impersonation in the browser of this login of the actor, effective with the next
     request. Replaces a running one. Raises NotFound, PermissionDenied, Conflict, InvalidInput.
     """
@@ -82,7 +82,7 @@ def start_impersonation(*, actor: Actor, login_key: str, user_id: int, reason: s
         end_impersonation(before, origin=actor, reason="stopped")
 
     now = clock.now()
-    viewing = Viewing.objects.create(
+    viewing = Impersonation.objects.create(
         login=login, person=person, reason=reason, began_at=now, ends_at=now + max_duration()
     )
     changes = {"reason": reason, "until": viewing.ends_at}
@@ -93,14 +93,14 @@ def start_impersonation(*, actor: Actor, login_key: str, user_id: int, reason: s
 
 
 @transaction.atomic
-def end_impersonation(viewing: Viewing, *, origin: Actor, reason: str) -> None:
+def end_impersonation(viewing: Impersonation, *, origin: Actor, reason: str) -> None:
     """End the impersonation. `origin` is the requesting actor. Idempotent."""
-    for found in Viewing.objects.select_for_update(of=("self",)).filter(pk=viewing.pk):
+    for found in Impersonation.objects.select_for_update(of=("self",)).filter(pk=viewing.pk):
         found.ended_by = (origin, reason)  # type: ignore[attr-defined]
         found.delete()
 
 
-def record_impersonation_end(sender: object, instance: Viewing, **more: object) -> None:
+def record_impersonation_end(sender: object, instance: Impersonation, **more: object) -> None:
     """Record the end of an impersonation in the audit log. Receiver of `post_delete`, so that ends
     by sign-out, account closure and expiry are recorded as well.
     """
@@ -126,7 +126,9 @@ def record_impersonation_end(sender: object, instance: Viewing, **more: object) 
 
 def impersonated_user(login_key: str) -> User | None:
     """Return the impersonated user in the browser of this login, or None. One query."""
-    viewings = Viewing.objects.select_related("person").filter(login_id=login_key, ends_at__gt=clock.now())
+    viewings = Impersonation.objects.select_related("person").filter(
+        login_id=login_key, ends_at__gt=clock.now()
+    )
     return next((found.person for found in viewings), None)
 
 

@@ -1,6 +1,6 @@
 """All tables of accounts."""
 
-from accounts.models.browser_login import SIGNED_IN, BrowserLogin, SessionStore, SignInLink, Viewing
+from accounts.models.browser_login import SIGNED_IN, BrowserLogin, Impersonation, SessionStore, SignInLink
 from accounts.models.budget import Budget, DaySlots, Price, period_contains
 from accounts.models.invitation import Invitation, MailDomain
 from accounts.models.keypair import KeyPair
@@ -37,6 +37,7 @@ __all__ = [
     "DaySlots",
     "Domain",
     "EndedLogin",
+    "Impersonation",
     "Invitation",
     "KeyPair",
     "KnownPlace",
@@ -56,7 +57,6 @@ __all__ = [
     "SignInLink",
     "SshKey",
     "User",
-    "Viewing",
     "limit_column",
     "name_validator",
     "period_contains",

@@ -47,7 +47,7 @@ class BrowserLogin(AbstractBaseSession):
         return hash_secret(self.session_key)[:16]
 
 
-class Viewing(models.Model):
+class Impersonation(models.Model):
     """Impersonation of `person` in this browser: the portal is shown read-only as that user for a
     limited time (`accounts.logins.impersonation`). Ends with the login.
     """
@@ -59,6 +59,7 @@ class Viewing(models.Model):
     ends_at = models.DateTimeField()
 
     class Meta:
+        db_table = "accounts_viewing"
         constraints = (
             models.CheckConstraint(condition=models.Q(ends_at__gt=models.F("began_at")), name="viewing_ends"),
             models.CheckConstraint(condition=~models.Q(reason=""), name="viewing_has_a_reason"),

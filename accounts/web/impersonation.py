@@ -18,7 +18,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from accounts.logins import impersonation
 from accounts.logins.required_actions import find_required_action
-from accounts.models import User, Viewing
+from accounts.models import Impersonation, User
 from accounts.web.page_access import require_administrator
 from common.audit import audit_log
 from common.audit.denied_requests import SAFE
@@ -75,17 +75,17 @@ class ImpersonationMiddleware:
         return error_page(request, _private_error(request.user)) if _is_private(match, view) else None
 
 
-def _end_reason(request: HttpRequest, viewing: Viewing) -> str:
+def _end_reason(request: HttpRequest, viewing: Impersonation) -> str:
     viewer: User = request.user  # type: ignore[assignment]
     action = find_required_action(viewer, ip=actor_of(request).ip)
     return impersonation.end_reason(viewing, viewer) or (f"{action.value}_demanded" if action else "")
 
 
-def _impersonate(request: Any, viewing: Viewing) -> None:
+def _impersonate(request: Any, viewing: Impersonation) -> None:
     request.viewing, request.viewer, request.user = viewing, request.user, viewing.person
 
 
-def _end_impersonation(request: HttpRequest, viewing: Viewing | None, reason: str) -> BerthError | None:
+def _end_impersonation(request: HttpRequest, viewing: Impersonation | None, reason: str) -> BerthError | None:
     """End the impersonation. The next page is the user's own; a request from a page rendered during
     the impersonation is refused with the returned error.
     """
@@ -173,7 +173,7 @@ def _ask_or_start(request: HttpRequest, user_id: int) -> HttpResponse:
 @login_required
 def stop_viewing(request: Any) -> HttpResponse:
     """Stop the impersonation and show the page of that user. Also works without one."""
-    viewing: Viewing | None = request.viewing
+    viewing: Impersonation | None = request.viewing
     if viewing is None:
         return redirect("start")
     impersonation.end_impersonation(viewing, origin=actor_of(request), reason="stopped")

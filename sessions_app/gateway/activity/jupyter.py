@@ -26,7 +26,7 @@ from sessions_app.core.idle_rules import NEAR, Cause, expected_ends
 from sessions_app.core.states import Status
 from sessions_app.gateway.activity.recorder import ActivityRecorder, activity_recorder
 from sessions_app.gateway.auth.authorizer import in_database
-from sessions_app.gateway.proxy.interfaces import AccessUnknown
+from sessions_app.gateway.proxy.access_types import AccessUnknown
 from sessions_app.idle.facts import idle_facts, idle_row
 from sessions_app.models import ComputeSession, Interaction, SessionType
 from transport.proxy import Target, Timeouts, Transport, UpstreamError

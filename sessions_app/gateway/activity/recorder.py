@@ -19,7 +19,7 @@ from common import clock
 from sessions_app.core.states import Status
 from sessions_app.gateway.activity.polling_detection import RequestActivity, WebsocketActivity
 from sessions_app.gateway.auth.authorizer import DATABASE_PATIENCE_S, in_database
-from sessions_app.gateway.proxy.interfaces import AccessUnknown
+from sessions_app.gateway.proxy.access_types import AccessUnknown
 from sessions_app.models import ComputeSession, GatewayReport, Interaction, SessionIdle
 
 log = structlog.get_logger(__name__)

@@ -9,7 +9,7 @@ from functools import partial
 
 from accounts.core.token_secrets import hash_secret
 from sessions_app.core.app_address import AppEndpoint
-from sessions_app.gateway.proxy.interfaces import AccessUnknown, AppAccess, AppState, Authorizer
+from sessions_app.gateway.proxy.access_types import AccessUnknown, AppAccess, AppState, Authorizer
 from sessions_app.gateway.proxy.open_connections import OpenConnections
 
 # Measured from the start of the query, so that revoked access ends within this time.

@@ -14,7 +14,7 @@ from django.urls import reverse
 from accounts.core.token_secrets import hash_secret, new_secret
 from sessions_app.core.app_address import AppEndpoint, AppHost, is_secret, local_path
 from sessions_app.gateway.proxy import status_pages
-from sessions_app.gateway.proxy.interfaces import AccessUnknown, Authorizer
+from sessions_app.gateway.proxy.access_types import AccessUnknown, Authorizer
 from sessions_app.gateway.proxy.request import APP_COOKIE, STATE_COOKIE, AppRequest
 
 # Reserved for the gateway on every app host; never forwarded.

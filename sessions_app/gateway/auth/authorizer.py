@@ -18,7 +18,7 @@ from sessions_app.app_services.start import start_app
 from sessions_app.core.app_address import AppEndpoint, port_named
 from sessions_app.core.states import Status
 from sessions_app.gateway.auth import app_credentials
-from sessions_app.gateway.proxy.interfaces import AccessUnknown, AppAccess, AppState, Presence
+from sessions_app.gateway.proxy.access_types import AccessUnknown, AppAccess, AppState, Presence
 from sessions_app.gateway.proxy.open_connections import OpenConnections
 from sessions_app.models import ComputeSession, Kernel
 from sessions_app.selectors import Action, may
@@ -34,7 +34,7 @@ _ENDING = frozenset((Status.TERMINATING, Status.TERMINATED, Status.CANCELLED, St
 
 
 class DjangoAuthorizer:
-    """Implementation of interfaces.Authorizer; runs each call in a worker thread."""
+    """Implementation of `access_types.Authorizer`; runs each call in a worker thread."""
 
     async def admit(self, endpoint: AppEndpoint, secret: str, ip: str) -> AppAccess | None:
         return await in_database(find_access, endpoint, secret, ip)

@@ -27,7 +27,7 @@ from sessions_app.gateway.processes.exec_protocol import (
     parse_signal,
 )
 from sessions_app.gateway.processes.process_socket import ProcessOrder, ProcessSocket
-from sessions_app.gateway.proxy.interfaces import Presence
+from sessions_app.gateway.proxy.access_types import Presence
 from sessions_app.models import Interaction
 from sessions_app.selectors import Action
 from transport.server.asgi import Receive, Scope, Send

@@ -25,7 +25,7 @@ from agents.runtime.port_async import Process
 from agents.selectors import async_runtime_of
 from sessions_app.core.container_spec import INSTALLATION_LABEL
 from sessions_app.gateway.auth.authorizer import in_database
-from sessions_app.gateway.proxy.interfaces import AccessUnknown
+from sessions_app.gateway.proxy.access_types import AccessUnknown
 
 log = structlog.get_logger(__name__)
 

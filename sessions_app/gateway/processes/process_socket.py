@@ -25,7 +25,7 @@ from common.messaging.concurrency import ConcurrencyLimit, TooManyOpen
 from sessions_app.gateway.activity.recorder import activity_recorder
 from sessions_app.gateway.auth.authorizer import in_database, is_ending, open_connections
 from sessions_app.gateway.processes.process_reaper import ProcessOwner, process_owners
-from sessions_app.gateway.proxy.interfaces import AccessUnknown, Presence
+from sessions_app.gateway.proxy.access_types import AccessUnknown, Presence
 from sessions_app.gateway.proxy.open_connections import ConnectionCut, ConnectionKind, TooManyConnections
 from sessions_app.gateway.proxy.request import CUT_CODE, client_language
 from sessions_app.models import Interaction

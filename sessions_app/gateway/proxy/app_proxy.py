@@ -20,8 +20,8 @@ from sessions_app.gateway.auth.access_cache import AccessCache
 from sessions_app.gateway.auth.cookies import AppCookies, CookieNameRegistry
 from sessions_app.gateway.auth.origin_rules import allows_http, allows_websocket, header
 from sessions_app.gateway.proxy import app_ports, status_pages
+from sessions_app.gateway.proxy.access_types import AccessUnknown, AppAccess, AppState, Authorizer
 from sessions_app.gateway.proxy.fast_path import FastPath
-from sessions_app.gateway.proxy.interfaces import AccessUnknown, AppAccess, AppState, Authorizer
 from sessions_app.gateway.proxy.open_connections import (
     ConnectionCut,
     ConnectionKind,

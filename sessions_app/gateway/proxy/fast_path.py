@@ -14,7 +14,7 @@ from sessions_app.gateway.activity.recorder import ActivityRecorder
 from sessions_app.gateway.auth import app_sign_in
 from sessions_app.gateway.auth.access_cache import AccessCache
 from sessions_app.gateway.auth.origin_rules import allows_http
-from sessions_app.gateway.proxy.interfaces import AppAccess, AppState
+from sessions_app.gateway.proxy.access_types import AppAccess, AppState
 from sessions_app.gateway.proxy.open_connections import ConnectionKind, OpenConnections, TooManyConnections
 from sessions_app.gateway.proxy.request import AppRequest
 from transport.proxy import HeaderRules, RequestRefused, Transport, UpstreamError, request_head

@@ -12,7 +12,7 @@ from functools import partial
 from uuid import UUID
 
 from common.messaging.access_revocation import RECHECK_S, revocations
-from sessions_app.gateway.proxy.interfaces import AccessUnknown, Presence
+from sessions_app.gateway.proxy.access_types import AccessUnknown, Presence
 
 logger = logging.getLogger(__name__)
 

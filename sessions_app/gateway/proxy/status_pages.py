@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from sessions_app.core.states import Status
-from sessions_app.gateway.proxy.interfaces import AppAccess
+from sessions_app.gateway.proxy.access_types import AppAccess
 from transport.proxy import Headers
 
 REFRESH_S = 2

@@ -11,7 +11,7 @@ from accounts.core.roles import Role
 from accounts.logins import service
 from accounts.logins.impersonation import impersonated_actor, start_impersonation
 from accounts.logins.service import Login, valid_logins
-from accounts.models import BrowserLogin, OffBoarding, User, Viewing
+from accounts.models import BrowserLogin, Impersonation, OffBoarding, User
 from accounts.sign_in.admin_control import update_sign_in
 from accounts.tenancy import offboarding
 from accounts.tenancy.service import update_user
@@ -148,7 +148,7 @@ def test_permissions_to_impersonate(people: People, viewer: str, person: str, st
     browser = confirmed(named[viewer])
     answer = browser.post(f"/people/{named[person].pk}/view-as/", {"reason": "A question"})
     assert answer.status_code == status
-    assert Viewing.objects.exists() == (status == 302)
+    assert Impersonation.objects.exists() == (status == 302)
     page = browser_of(named[viewer]).get(f"/people/{named[person].pk}/")
     assert ("/view-as/" in page.content.decode()) == (status == 302)
 
@@ -164,7 +164,7 @@ def test_it_can_be_switched_off(people: People, settings: Any) -> None:
 
 def time_passes(people: People) -> None:
     past = clock.now() - timedelta(hours=1)
-    Viewing.objects.update(began_at=past, ends_at=past + timedelta(minutes=30))
+    Impersonation.objects.update(began_at=past, ends_at=past + timedelta(minutes=30))
 
 
 def person_is_closed(people: People) -> None:
@@ -208,7 +208,7 @@ def test_what_ends_it_ends_it_at_the_next_request_and_streams_within_seconds(
     assert refused.status_code == 403
     assert "no longer impersonate" in refused.content.decode()
     assert ends() == [ENDS[end]]
-    assert not Viewing.objects.exists()
+    assert not Impersonation.objects.exists()
     assert who(browser) in {people.domain_admin.email, "403"}
 
 
@@ -249,7 +249,7 @@ def test_late_ends_say_that_the_time_was_over(people: People) -> None:
 def test_pages_of_before_send_nothing_and_mix_nothing(people: People) -> None:
     browser = look_as(people.member, people.domain_admin)
     own = {"X-Berth-Viewing": ""}
-    seen = {"X-Berth-Viewing": str(Viewing.objects.get().pk), "HX-Request": "true"}
+    seen = {"X-Berth-Viewing": str(Impersonation.objects.get().pk), "HX-Request": "true"}
     assert browser.get("/sessions/", headers=seen).status_code == 200
     mixed = browser.get("/sessions/", headers={**own, "HX-Request": "true"})
     assert (mixed.status_code, mixed["HX-Refresh"]) == (409, "true")

@@ -9,7 +9,7 @@ from asgiref.sync import sync_to_async
 from sessions_app.core.app_address import AppEndpoint
 from sessions_app.gateway.auth.access_cache import FRESH_S
 from sessions_app.gateway.auth.authorizer import DjangoAuthorizer
-from sessions_app.gateway.proxy.interfaces import AppAccess
+from sessions_app.gateway.proxy.access_types import AppAccess
 from tests.ws.servers import serve_app
 from tests.ws.stage import Stage, gateway, sample_app, signed_in
 

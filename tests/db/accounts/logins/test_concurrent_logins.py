@@ -44,7 +44,7 @@ def test_one_more_sign_in_ends_the_oldest_login(monkeypatch: pytest.MonkeyPatch)
     assert valid_logins([held])
     rung: list[None] = []
     monkeypatch.setattr(
-        "accounts.logins.access_revocation.broadcast_revocation_on_commit", lambda: rung.append(None)
+        "accounts.logins.revocation_signals.broadcast_revocation_on_commit", lambda: rung.append(None)
     )
     third = sign_in(user)
     assert not valid_logins([held])

@@ -11,7 +11,7 @@ from django.db import OperationalError
 from sessions_app.gateway.activity import recorder as module
 from sessions_app.gateway.activity.polling_detection import LEARNING_S
 from sessions_app.gateway.activity.recorder import ActivityRecorder, write_report
-from sessions_app.gateway.proxy.interfaces import AccessUnknown
+from sessions_app.gateway.proxy.access_types import AccessUnknown
 from sessions_app.models import GatewayReport, Interaction, SessionIdle
 from tests.factories_sessions import make_place
 

@@ -23,7 +23,7 @@ from common.errors import BerthError
 from common.token_scopes import TokenScope
 from sessions_app.core.app_address import AppHost, AppPort
 from sessions_app.gateway.auth.authorizer import find_access
-from sessions_app.gateway.proxy.interfaces import AppState
+from sessions_app.gateway.proxy.access_types import AppState
 from sessions_app.models import AppLogin, AssignedPort, ComputeSession
 from sessions_app.selectors import Action, access_session
 from tests import factories

@@ -10,7 +10,7 @@ from sessions_app.core.app_address import AppEndpoint, AppHost
 from sessions_app.gateway.auth import access_cache
 from sessions_app.gateway.auth.access_cache import AccessCache
 from sessions_app.gateway.proxy import open_connections
-from sessions_app.gateway.proxy.interfaces import AccessUnknown, AppAccess, AppState, Presence
+from sessions_app.gateway.proxy.access_types import AccessUnknown, AppAccess, AppState, Presence
 from sessions_app.gateway.proxy.open_connections import (
     LIMITS,
     ConnectionCut,

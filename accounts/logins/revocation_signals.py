@@ -7,11 +7,11 @@ from typing import Any
 from django.db.models import Model
 from django.db.models.signals import post_delete, post_save
 
-from accounts.models import BrowserLogin, Domain, KeyPair, Membership, Project, User, Viewing
+from accounts.models import BrowserLogin, Domain, Impersonation, KeyPair, Membership, Project, User
 from common.messaging.access_revocation import broadcast_revocation_on_commit
 
 WRITTEN = (User, Domain, Project, Membership, KeyPair)
-DELETED = (*WRITTEN, BrowserLogin, Viewing)
+DELETED = (*WRITTEN, BrowserLogin, Impersonation)
 # Written at each sign-in; revokes nothing.
 HARMLESS = frozenset({"last_login"})
 
