@@ -223,7 +223,7 @@ class Submits:
     def _submit(self) -> _Took:
         number = next(self._numbers)
         asked = {
-            "name": f"submit-{number}",
+            "name": f"{self._group.name}-{number}",
             "project": self._tenants.projects[number % len(self._tenants.projects)].name,
             "image": self._tenants.image.reference,
             "resource_group": self._group.name,
