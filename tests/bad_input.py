@@ -137,6 +137,7 @@ UNREADABLE = (
     Bad("environment", {"BERTH_URL": "x"}, "is set by Berth"),
     Bad("environment", {"LD_PRELOAD": "x"}, "is set by Berth"),
     Bad("environment", {"HOME": "/"}, "is set by Berth"),
+    Bad("environment", {"NVIDIA_VISIBLE_DEVICES": "all"}, "is set by Berth"),
     Bad("environment", {"A": None}, "must be text"),
     Bad("environment", {"A": "x\0"}, NUL),
     Bad("environment", {"A": "\ud800"}, HALF),

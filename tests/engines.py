@@ -10,6 +10,7 @@ from pathlib import Path
 
 import docker
 
+from agents.core.vendor_runtimes import NO_ACCELERATORS
 from agents.runtime.docker.sync_runtime import DockerRuntime
 from agents.runtime.port import ContainerSpec
 
@@ -31,8 +32,14 @@ def make_tiny_image() -> str:
             busybox_root(Path(busybox)),
             repository=TINY_IMAGE.rpartition(":")[0],
             tag=INSTALLATION,
-            # Its entry point would end every container; Berth must override it.
-            changes=[f"LABEL io.berth.installation={INSTALLATION}", "ENV PATH=/bin", 'ENTRYPOINT ["false"]'],
+            # Berth must override the entry point, which would end every container, and the
+            # variables, by which a vendor's runtime would give it every device.
+            changes=[
+                f"LABEL io.berth.installation={INSTALLATION}",
+                "ENV PATH=/bin",
+                *(f"ENV {name}=all" for name in NO_ACCELERATORS),
+                'ENTRYPOINT ["false"]',
+            ],
         )
     return TINY_IMAGE
 

@@ -8,6 +8,7 @@ from posixpath import normpath
 from typing import Annotated, Any, NamedTuple
 
 from accounts.core.limits import HIGHEST_PRIORITY
+from agents.core.vendor_runtimes import VENDOR_PREFIXES
 from common.errors import InvalidInput
 from common.i18n import gettext as _
 from common.values.resources import (
@@ -54,7 +55,7 @@ from sessions_app.core.request_fields import (
 from sessions_app.core.sizes import amount_input
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
-RESERVED_PREFIXES = ("BERTH_", "LD_")
+RESERVED_PREFIXES = ("BERTH_", "LD_", *VENDOR_PREFIXES)
 RESERVED_VARIABLES = frozenset({"HOME", "USER"})
 MAX_REFERENCE_LENGTH = 255
 MAX_VARIABLES = 100

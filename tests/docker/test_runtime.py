@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import pytest
 
+from agents.core.vendor_runtimes import NO_ACCELERATORS
 from agents.runtime.docker.async_runtime import DockerAsyncRuntime
 from agents.runtime.docker.encoding import bridge_name
 from agents.runtime.docker.sync_runtime import DockerRuntime
@@ -73,6 +74,12 @@ def test_process_has_no_capability_no_way_to_more_and_its_limits(runtime: Docker
     many = "for i in $(seq 40); do sleep 60 & done; wait"
     assert runtime.run_process(name, ["sh", "-c", many], timeout_s=10).exit_code != 0
     runtime.remove_container(name)
+
+
+def test_neither_image_nor_environment_asks_for_accelerators(runtime: DockerRuntime) -> None:
+    name = start(runtime, environment={"NVIDIA_VISIBLE_DEVICES": "0", "A": "b"})
+    seen = dict(line.split("=", 1) for line in output_of(runtime, name, "env").splitlines())
+    assert seen.items() >= {"A": "b", **NO_ACCELERATORS}.items()
 
 
 def test_container_that_takes_too_much_memory_is_killed_and_says_so(runtime: DockerRuntime) -> None:

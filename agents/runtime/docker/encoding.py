@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 
+from agents.core.vendor_runtimes import NO_ACCELERATORS
 from agents.runtime.port import (
     ContainerSpec,
     ContainerState,
@@ -81,9 +82,14 @@ def machine_name(architecture: str) -> str:
 
 def container_config(spec: ContainerSpec) -> Json:
     """Return the body of POST /containers/create.
-    A container without a network gets none, never the engine's shared bridge.
+    A container without a network gets none, never the engine's shared bridge. It gets no
+    accelerator, whatever its image or its environment says.
     """
-    environment = {**spec.environment, **(SIGNAL_THE_GROUP if spec.stop_signal else {})}
+    environment = {
+        **spec.environment,
+        **NO_ACCELERATORS,
+        **(SIGNAL_THE_GROUP if spec.stop_signal else {}),
+    }
     config: Json = {
         "Image": spec.image,
         "Env": [f"{name}={value}" for name, value in sorted(environment.items())],
