@@ -74,3 +74,22 @@ def test_a_priority_may_be_text_as_forms_send_it(sent: object, read: int) -> Non
 
 def test_a_time_limit_may_be_text_as_forms_send_it() -> None:
     assert parse_request(raw(type="batch", command="ls", timeout_s="60")).timeout_s == 60
+
+
+def test_a_request_of_unknown_fields_has_a_short_answer() -> None:
+    unknown = {f"field-{number}": 1 for number in range(100)}
+    with pytest.raises(InvalidInput) as refused:
+        parse_request(raw(mounts=[{"folder": "data", **unknown}] * 32, **unknown))
+    assert len(refused.value.fields) <= 10 * (1 + 32)
+
+
+def test_requests_share_no_default() -> None:
+    first, second = parse_request(raw()), parse_request(raw())
+    assert first.environment == second.environment == {}
+    assert first.environment is not second.environment
+
+
+def test_a_dependency_without_a_session_says_so() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        parse_request(raw(dependencies=[{"sesion": "a"}]))
+    assert refused.value.fields["dependencies.0.session"] == ["Say which session, by name or id."]
