@@ -142,6 +142,15 @@ def test_a_new_session_is_asked_for_under_one_key_however_often(no_pauses: list[
     assert wire.requests[-1].headers["Idempotency-Key"] not in keys
 
 
+def test_a_new_session_names_no_defaults_of_the_server() -> None:
+    client, wire = client_on(httpx.Response(201, json=session_row()))
+    client.sessions.start("berth/python:1", project="demo", name="a")
+    needed = {"name", "project", "image", "type", "resources", "environment", "mounts"}
+    assert wire.body().keys() == needed
+    client.sessions.start("berth/python:1", project="demo", name="b", personal_files=False, requeues=True)
+    assert wire.body().keys() == needed | {"personal_files", "requeues"}
+
+
 def test_what_could_happen_twice_is_not_repeated(no_pauses: list[float]) -> None:
     client, wire = client_on(httpx.ReadError("reset"))
     with pytest.raises(Unreachable):
