@@ -290,8 +290,8 @@ _MAX_FREE_DEVICES = f"""
     JOIN {Agent._meta.db_table} AS agent ON agent.id = slot.agent_id
     LEFT JOIN (
         SELECT agent_id, slot_name,
-               coalesce(nullif(1000 * count(*) FILTER (WHERE is_present AND occupied = 0), 0),
-                        max(1000 - occupied) FILTER (WHERE is_present), 0) AS most
+               coalesce(nullif(1000 * count(*) FILTER (WHERE is_usable AND occupied = 0), 0),
+                        max(1000 - occupied) FILTER (WHERE is_usable), 0) AS most
         FROM {AgentDevice._meta.db_table} GROUP BY agent_id, slot_name
     ) AS dealt USING (agent_id, slot_name)
     WHERE agent.resource_group_id = ANY(%s) AND agent.state = %s AND (agent.architecture = %s OR %s = '')

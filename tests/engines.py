@@ -10,7 +10,7 @@ from pathlib import Path
 
 import docker
 
-from agents.core.vendor_runtimes import NO_ACCELERATORS
+from agents.accelerators.vendor_runtimes import NO_ACCELERATORS
 from agents.runtime.docker.sync_runtime import DockerRuntime
 from agents.runtime.port import ContainerSpec
 

@@ -35,9 +35,9 @@ _AGENT, _SLOT = Agent._meta.db_table, AgentSlot._meta.db_table
 _KNOWN = f"SELECT FROM {AgentDevice._meta.db_table} device WHERE device.agent_id = agent.id AND device.slot_name = wanted.name"
 _HAS_DEVICES = f"""(
     NOT EXISTS ({_KNOWN})
-    OR wanted.amount < 1000 AND EXISTS ({_KNOWN} AND device.is_present AND device.occupied <= 1000 - wanted.amount)
+    OR wanted.amount < 1000 AND EXISTS ({_KNOWN} AND device.is_usable AND device.occupied <= 1000 - wanted.amount)
     OR wanted.amount >= 1000 AND wanted.amount <= 1000 * (
-        {_KNOWN.replace("SELECT", "SELECT count(*)")} AND device.is_present AND device.occupied = 0
+        {_KNOWN.replace("SELECT", "SELECT count(*)")} AND device.is_usable AND device.occupied = 0
     )
 )"""
 # Reserved for others now, or for anyone before a session that starts now would end.

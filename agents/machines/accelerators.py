@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.db import connection
+from django.db.models import Count, Q
 
-from agents.discovery.base import AcceleratorDevice
+from agents.accelerators.base import AcceleratorDevice
 from agents.models import MODEL_LENGTH, Agent, AgentDevice
+from common.values.resources import MILLI
 
 SIMULATED_LINKED = 4  # size of the link groups of a simulated machine
 SIMULATED_MEM_BYTES = 80 * 2**30
@@ -18,7 +20,11 @@ _SIMULATE = f"""
     FROM unnest(%(agents)s::bigint[]) AS agent_id, generate_series(0, %(count)s - 1) AS index
     ORDER BY agent_id, index
 """
-_COLUMNS = ("slot_name", "index", "model", "mem_bytes", "numa_node", "link_group", "is_present")
+_REPORTED = (
+    "slot_name", "index", "mem_bytes", "numa_node", "link_group", "vendor", "pci_address", "parent_id", "profile",
+    "facts", "driver", "api_version",
+)  # fmt: skip
+_COLUMNS = (*_REPORTED, "model", "is_present")
 
 
 def write_devices(agent: Agent, seen: Sequence[AcceleratorDevice] | None) -> bool:
@@ -56,6 +62,12 @@ def write_devices(agent: Agent, seen: Sequence[AcceleratorDevice] | None) -> boo
     return bool(lost or dropped or changed)
 
 
+def usable_devices(agent: Agent) -> dict[str, int]:
+    """Return the capacity by slot, in milli-devices, of the slots whose devices are known. One query."""
+    rows = agent.devices.order_by().values_list("slot_name")
+    return {name: MILLI * count for name, count in rows.annotate(count=Count("pk", filter=Q(is_usable=True)))}
+
+
 def simulate_devices(agent_ids: Sequence[int], slot_name: str, count: int, model: str) -> None:
     """Create `count` devices on each of these agents, which have none yet, in link groups of four.
     One statement.
@@ -73,9 +85,7 @@ def simulate_devices(agent_ids: Sequence[int], slot_name: str, count: int, model
 
 
 def _reported_values(device: AcceleratorDevice) -> tuple[object, ...]:
-    return (
-        device.slot_name, device.index, device.model[:MODEL_LENGTH], device.mem_bytes, device.numa_node, device.link_group, True
-    )  # fmt: skip
+    return (*(getattr(device, name) for name in _REPORTED), device.model[:MODEL_LENGTH], True)
 
 
 def _stored_values(row: AgentDevice | None) -> tuple[object, ...] | None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from agents.discovery import discover_devices, measure_devices
-from agents.discovery.base import AcceleratorDevice, DeviceUse
+from agents.accelerators import discover_devices, measure_devices
+from agents.accelerators.base import AcceleratorDevice, DeviceUse
 from agents.models import Agent
 from agents.runtime.port import (
     ContainerGone,

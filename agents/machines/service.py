@@ -1,7 +1,7 @@
 """Writes of agents: registration, state changes and heartbeats."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 import structlog
@@ -15,7 +15,7 @@ from agents.core.usable_capacity import usable_capacity
 from agents.events import CapacityChanged
 from agents.locks import lock_group
 from agents.machines import lifecycle
-from agents.machines.accelerators import write_devices
+from agents.machines.accelerators import usable_devices, write_devices
 from agents.machines.observation import Observation, observe, observe_all
 from agents.models import MODEL_LENGTH, Agent, AgentImage, AgentSlot, ResourceGroup
 from agents.resource_groups.service import put_into_group
@@ -28,7 +28,7 @@ from common.clock import ClockJump
 from common.db.validation import validate_model
 from common.errors import InvalidInput, Unavailable
 from common.messaging.events import publish
-from common.values.resources import MILLI, ResourceSlots
+from common.values.resources import CPU, MEM, MILLI, ResourceSlots
 from common.values.text import quoted
 
 log = structlog.get_logger(__name__)
@@ -139,7 +139,7 @@ def is_unchanged(agent: Agent, seen: Observation) -> bool:
     before = (agent.architecture, agent.engine_version, agent.device_model, {**agent.data})
     apply_observation(agent, seen)
     return before == (agent.architecture, agent.engine_version, agent.device_model, agent.data) and (
-        agent.capacity == _capacity_seen(seen)
+        _without_devices(agent.capacity) == _without_devices(_capacity_seen(seen))
         and {row.reference: row.image_id for row in agent.images.all()}
         == {name: image.image_id for name, image in _images_seen(seen).items()}
     )
@@ -166,12 +166,13 @@ def record_heartbeat(agent_id: int, seen: Observation) -> Agent:
     has_changed = agent.device_model != Agent.objects.values_list("device_model", flat=True).get(pk=agent_id)
     agent.save(
         update_fields=[
-            "heartbeat_at", "last_error", "architecture", "engine_version", "device_model", "data"
+            "heartbeat_at", "last_error", "architecture", "engine_version", "device_model", "device_mem_bytes",
+            "device_api_version", "data"
         ]
     )  # fmt: skip
 
-    has_changed |= _write_capacity(agent, _capacity_seen(seen))
     has_changed |= write_devices(agent, seen.devices)
+    has_changed |= write_capacity(agent, {**_capacity_seen(seen), **usable_devices(agent)})
     has_changed |= _write_images(agent, seen)
     if agent.state == AgentState.LOST:
         agent = lifecycle.transition(agent.pk, to=AgentState(agent.state_before_loss), actor=SYSTEM)
@@ -232,10 +233,17 @@ def apply_observation(agent: Agent, seen: Observation) -> None:
         agent.data["devices"] = [device.to_json() for device in seen.devices]
         models = {device.model[:MODEL_LENGTH] for device in seen.devices}
         agent.device_model = models.pop() if len(models) == 1 else ""
+        agent.device_mem_bytes = min((device.mem_bytes for device in seen.devices), default=0)
+        agent.device_api_version = min((device.api_version for device in seen.devices), default=0)
 
 
 def _capacity_seen(seen: Observation) -> ResourceSlots:
     return usable_capacity(seen.info.cpu_milli, seen.info.mem_bytes, seen.info.devices)
+
+
+def _without_devices(capacity: ResourceSlots) -> dict[str, int]:
+    """Return cores and memory: those of devices also depend on what is withheld of them."""
+    return {name: capacity[name] for name in (CPU, MEM)}
 
 
 def _images_seen(seen: Observation) -> dict[str, ImageInfo]:
@@ -248,16 +256,17 @@ def _images_seen(seen: Observation) -> dict[str, ImageInfo]:
     }
 
 
-def _write_capacity(agent: Agent, capacity: ResourceSlots) -> bool:
-    """Write the capacity of each slot; return True if anything changed. Where live sessions
-    allocate more than the new capacity, nothing starts until enough of them have ended.
+def write_capacity(agent: Agent, capacity: Mapping[str, int]) -> bool:
+    """Write the capacity of each slot of a locked agent; return True if anything changed. Where live
+    sessions allocate more than the new capacity, nothing starts until enough of them have ended.
     """
     slots = {slot.slot_name: slot for slot in agent.slots.order_by("pk").select_for_update(no_key=True)}
     has_changed = False
     for name in {*slots, *capacity}:
         slot = slots.get(name) or AgentSlot(agent=agent, slot_name=name, capacity=0)
-        if slot.pk is None or slot.capacity != capacity[name]:
-            slot.capacity = capacity[name]
+        amount = capacity.get(name, 0)
+        if slot.pk is None or slot.capacity != amount:
+            slot.capacity = amount
             slot.save(update_fields=["capacity"] if slot.pk else None)
             has_changed = True
     if has_changed:

@@ -1,6 +1,6 @@
 """All tables of this app."""
 
-from agents.models.accelerator import MODEL_LENGTH, AgentDevice
+from agents.models.accelerator import MODEL_LENGTH, AgentDevice, Withheld
 from agents.models.agent import DEVICE_FIELDS, Agent, AgentImage, AgentQuerySet, AgentSlot
 from agents.models.reservation import Reservation, ReservedAgent
 from agents.models.resource_group import (
@@ -38,4 +38,5 @@ __all__ = [
     "Scheduler",
     "SessionType",
     "Strategy",
+    "Withheld",
 ]

@@ -8,13 +8,26 @@ from common.values.resources import MILLI
 MODEL_LENGTH = 120
 
 
+class Withheld(models.TextChoices):
+    """Why a device that is there gets no new allocations."""
+
+    NOTHING = "", "Nothing"
+    BUSY = "busy", "Used outside Berth"
+    QUARANTINE = "quarantine", "Ill"
+    ADMINISTRATOR = "administrator", "By an administrator"
+    PARTITIONED = "partitioned", "Split into partitions, or about to be"
+    HELPER = "helper", "What limits its shares is missing"
+
+
 class AgentDevice(models.Model):
-    """One accelerator of an agent.
+    """One accelerator of an agent, or one partition of it (`parent_id`, `profile`).
 
     `occupied` is the amount allocated to live sessions, in milli-devices; only a database trigger
-    on the allocation rows writes it. A device that is not `is_present` is not allocated any more;
-    its row stays while it is allocated. Devices with the same `link_group` are connected by NVLink
-    or similar; None: unknown.
+    on the allocation rows writes it. Devices with the same `link_group` are connected by NVLink or
+    similar; None: unknown. `facts`, `driver`, `api_version`: see `AcceleratorDevice`.
+
+    A device that is not `is_present`, or is `withheld`, gets no new allocations (`is_usable`). Its
+    row stays while it is allocated. `warning` says what is wrong with a device that is still used.
     """
 
     agent = models.ForeignKey("agents.Agent", on_delete=models.CASCADE, related_name="devices")
@@ -28,6 +41,24 @@ class AgentDevice(models.Model):
     numa_node = models.IntegerField(null=True)
     link_group = models.IntegerField(null=True)
     is_present = models.BooleanField(default=True, db_default=True)
+    vendor = models.CharField(max_length=40, blank=True, default="", db_default="")
+    pci_address = models.CharField(max_length=40, blank=True, default="", db_default="")
+    parent_id = models.CharField(max_length=128, blank=True, default="", db_default="")
+    profile = models.CharField(max_length=40, blank=True, default="", db_default="")
+    facts = models.JSONField(default=dict, db_default={}, blank=True)
+    driver = models.CharField(max_length=60, blank=True, default="", db_default="")
+    api_version = models.PositiveIntegerField(default=0, db_default=0)
+    withheld = models.CharField(
+        max_length=20, choices=Withheld.choices, blank=True, default="", db_default="", editable=False
+    )
+    withheld_because = models.CharField(max_length=500, blank=True, default="", db_default="", editable=False)
+    withheld_since = models.DateTimeField(null=True, editable=False)
+    warning = models.CharField(max_length=500, blank=True, default="", db_default="", editable=False)
+    is_usable = models.GeneratedField(
+        expression=Q(is_present=True, withheld=""),  # type: ignore[arg-type]  # a Q is an expression
+        output_field=models.BooleanField(),
+        db_persist=True,
+    )
     occupied = models.IntegerField(default=0, db_default=0, editable=False)
 
     class Meta:

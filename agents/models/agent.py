@@ -61,6 +61,12 @@ class Agent(models.Model):
     device_model = models.CharField(  # common to all its accelerators; "" if they differ or are unknown
         max_length=MODEL_LENGTH, blank=True, default="", db_default="", editable=False
     )
+    device_mem_bytes = models.BigIntegerField(  # least memory of its accelerators; 0: unknown or none
+        default=0, db_default=0, editable=False
+    )
+    device_api_version = models.PositiveIntegerField(  # least `api_version` of them; 0: unknown or none
+        default=0, db_default=0, editable=False
+    )
     engine_id = models.CharField(max_length=128, editable=False)
     engine_version = models.CharField(max_length=60, editable=False)
     heartbeat_at = models.DateTimeField(default=clock.now, editable=False)

@@ -230,12 +230,12 @@ def assign_kernel_devices(kernels: Sequence[KernelPlacement]) -> list[DeviceAssi
     asked = sorted({each.agent_id for each in kernels if not each.slots.keys() <= {CPU, MEM}})
     if not asked:
         return [{}] * len(kernels)
-    columns = ("pk", "agent_id", "slot_name", "is_present", "occupied", "link_group", "numa_node")
+    columns = ("pk", "agent_id", "slot_name", "is_usable", "occupied", "link_group", "numa_node")
     rows = AgentDevice.objects.filter(agent__in=asked).order_by("pk").values_list(*columns, named=True)
     tables = defaultdict[tuple[int, str], DeviceTable](DeviceTable)
     for row in rows:
         table = tables[row.agent_id, row.slot_name]
-        if row.is_present:
+        if row.is_usable:
             table.add(Device(row.pk, row.link_group, row.numa_node), row.occupied)
     return [
         assign_devices(kernel.slots, {name: tables.get((kernel.agent_id, name)) for name in kernel.slots})

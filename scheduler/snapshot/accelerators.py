@@ -12,10 +12,10 @@ from scheduler.engine import PartlyFreeDevice, SlotDevices
 HAS_DEVICES = Exists(AgentDevice.objects.filter(agent__resource_group=OuterRef("pk")))
 # Includes slots that an agent reports but does not offer; `reader._offered` removes these.
 _DEVICES = f"""
-    SELECT device.agent_id, device.slot_name, count(*) FILTER (WHERE device.is_present) AS total,
-           count(*) FILTER (WHERE device.is_present AND device.occupied = 0) AS whole,
+    SELECT device.agent_id, device.slot_name, count(*) FILTER (WHERE device.is_usable) AS total,
+           count(*) FILTER (WHERE device.is_usable AND device.occupied = 0) AS whole,
            array_agg(ARRAY[device.id, %(whole)s - device.occupied] ORDER BY device.id)
-               FILTER (WHERE device.is_present AND device.occupied > 0 AND device.occupied < %(whole)s) AS shared
+               FILTER (WHERE device.is_usable AND device.occupied > 0 AND device.occupied < %(whole)s) AS shared
     FROM {AgentDevice._meta.db_table} AS device
     JOIN {Agent._meta.db_table} AS agent ON agent.id = device.agent_id
     WHERE agent.resource_group_id = %(group)s

@@ -8,7 +8,7 @@ from posixpath import normpath
 from typing import Annotated, Any, NamedTuple
 
 from accounts.core.limits import HIGHEST_PRIORITY
-from agents.core.vendor_runtimes import VENDOR_PREFIXES
+from agents.accelerators.vendor_runtimes import VENDOR_PREFIXES
 from common.errors import InvalidInput
 from common.i18n import gettext as _
 from common.values.resources import (

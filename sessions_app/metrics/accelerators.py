@@ -7,7 +7,7 @@ kernel shares the device; otherwise it is unknown, and no session ends for it.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from agents.discovery.base import DeviceUse
+from agents.accelerators.base import DeviceUse
 from common.values.resources import CPU, MEM, MILLI
 
 FULL_PERCENT = 100

@@ -22,8 +22,8 @@ from django.core.cache import cache
 from django.db import connection, transaction
 from django.db.models import Exists, F, OuterRef, QuerySet
 
+from agents.accelerators.base import DeviceUse
 from agents.core.states import AgentState
-from agents.discovery.base import DeviceUse
 from agents.machines.observation import (
     Measurements,
     can_measure_devices,

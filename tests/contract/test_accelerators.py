@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from agents.discovery import discover_devices, measure_devices
-from agents.discovery.base import DeviceUse
+from agents.accelerators import discover_devices, measure_devices
+from agents.accelerators.base import DeviceUse
 from portal.ops.paths import CHECKOUT
 from tests.doubles.accelerators import MockDiscovery
 
@@ -20,7 +20,7 @@ MIB = 2**20
 ASK = """
 import json
 from dataclasses import asdict
-from agents.discovery import discover_devices, measure_devices
+from agents.accelerators import discover_devices, measure_devices
 print(json.dumps({"devices": [asdict(each) for each in discover_devices() or ()], "uses": [asdict(each) for each in measure_devices()]}))
 """
 

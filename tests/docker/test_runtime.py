@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from agents.core.vendor_runtimes import NO_ACCELERATORS
+from agents.accelerators.vendor_runtimes import NO_ACCELERATORS
 from agents.runtime.docker.async_runtime import DockerAsyncRuntime
 from agents.runtime.docker.encoding import bridge_name
 from agents.runtime.docker.sync_runtime import DockerRuntime

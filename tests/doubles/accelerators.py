@@ -2,7 +2,7 @@
 accelerators.
 """
 
-from agents.discovery.base import AcceleratorDevice, AcceleratorDiscovery, DeviceUse
+from agents.accelerators.base import AcceleratorDevice, AcceleratorDiscovery, DeviceUse
 
 
 class MockDiscovery(AcceleratorDiscovery):

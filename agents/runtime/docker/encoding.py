@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 
-from agents.core.vendor_runtimes import NO_ACCELERATORS
+from agents.accelerators.vendor_runtimes import NO_ACCELERATORS
 from agents.runtime.port import (
     ContainerSpec,
     ContainerState,

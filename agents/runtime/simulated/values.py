@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from threading import Lock
 
-from agents.discovery.base import DeviceUse
+from agents.accelerators.base import DeviceUse
 from agents.runtime.docker.encoding import carries
 from agents.runtime.docker.log_entries import LogEntry, LogTail
 from agents.runtime.port import ContainerConflict, ImageInfo, LabelledObject

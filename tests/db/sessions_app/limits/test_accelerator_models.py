@@ -2,8 +2,8 @@
 
 import pytest
 
+from agents.accelerators.base import AcceleratorDevice
 from agents.core.states import AgentState
-from agents.discovery.base import AcceleratorDevice
 from agents.machines.observation import Observation
 from agents.machines.service import is_unchanged, record_heartbeat
 from agents.models import Agent, AgentSlot

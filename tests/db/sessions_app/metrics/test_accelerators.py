@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agents.discovery.base import DeviceUse
+from agents.accelerators.base import DeviceUse
 from agents.models import Agent, AgentDevice, ResourceGroup
 from common import clock
 from portal.models import Notification

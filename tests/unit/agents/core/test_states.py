@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.accelerators import discover_devices
+from agents.accelerators.nvidia import NvidiaDiscovery
 from agents.core.states import STATE_TITLES, TRANSITIONS, AgentState, is_legal
 from agents.core.usable_capacity import usable_capacity
-from agents.discovery import discover_devices
-from agents.discovery.nvidia import NvidiaDiscovery
 from agents.runtime.port import RuntimeUnavailable
 from agents.runtime.registry import adopt_runtime, async_runtime_for, runtime_for
 from tests.doubles.accelerators import MockDiscovery

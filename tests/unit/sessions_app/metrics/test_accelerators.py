@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.discovery.base import DeviceUse
+from agents.accelerators.base import DeviceUse
 from sessions_app.metrics.accelerators import (
     Amount,
     DeviceAllocation,

@@ -1,7 +1,8 @@
 """Port to accelerators: discovery and measurement by a vendor's tools. Pure."""
 
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 
@@ -12,7 +13,11 @@ class AcceleratorDevice:
     `device_id` is the vendor's identifier that survives a restart (a UUID for NVIDIA); `slot_name`
     is the slot that sessions request. Devices of a machine with the same `link_group` are connected
     directly, by NVLink or similar, not only by the bus. `numa_node` and `link_group` are None if
-    unknown.
+    unknown. `parent_id`: the device that a partition (a MIG instance) is a part of, and `profile` its
+    size ("1g.10gb"). `facts`: what the vendor's description read and its grants need, such as the
+    numbers of device nodes. `driver` is the version of the driver; `api_version` the newest version
+    of the programming interface (CUDA, ROCm) that it can run, as 12040 for 12.4; 0: unknown.
+    `busy_with`: what uses the device outside Berth, "" if nothing does.
     """
 
     vendor: str
@@ -24,6 +29,12 @@ class AcceleratorDevice:
     numa_node: int | None = None
     link_group: int | None = None
     pci_address: str = ""
+    parent_id: str = ""
+    profile: str = ""
+    facts: Mapping[str, str | int] = field(default_factory=dict)
+    driver: str = ""
+    api_version: int = 0
+    busy_with: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from agents.discovery.base import AcceleratorDevice, AcceleratorDiscovery, DeviceUse
-from agents.discovery.nvidia import NvidiaDiscovery
+from agents.accelerators.base import AcceleratorDevice, AcceleratorDiscovery, DeviceUse
+from agents.accelerators.nvidia import NvidiaDiscovery
 
 VENDORS: tuple[AcceleratorDiscovery, ...] = (NvidiaDiscovery(),)
 

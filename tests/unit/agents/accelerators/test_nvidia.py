@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agents.discovery import discover_devices, nvidia
-from agents.discovery.base import DeviceUse
+from agents.accelerators import discover_devices, nvidia
+from agents.accelerators.base import DeviceUse
 from tests.doubles.accelerators import MockDiscovery
 
 

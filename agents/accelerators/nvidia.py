@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import pynvml
 import structlog
 
-from agents.discovery.base import AcceleratorDevice, AcceleratorDiscovery, DeviceUse
+from agents.accelerators.base import AcceleratorDevice, AcceleratorDiscovery, DeviceUse
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
