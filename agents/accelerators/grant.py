@@ -1,4 +1,4 @@
-"""What gives a container its accelerators, and no others: values that the encoding of an engine reads. Pure."""
+"""Grant of a container: what gives it its accelerators and no others. Read by the encoding. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -9,7 +9,7 @@ MODEL_LENGTH = 120
 
 
 class Withheld(models.TextChoices):
-    """Why a device that is there gets no new allocations."""
+    """Reason for which a device that is there gets no new allocations."""
 
     NOTHING = "", "Nothing"
     BUSY = "busy", "Used outside Berth"

@@ -200,6 +200,21 @@ class ComputeSession(models.Model):
     device_model = models.CharField(
         max_length=120, default="", db_default="", help_text="Model of the accelerators; empty: any."
     )
+    device_mem_bytes = models.BigIntegerField(
+        default=0, db_default=0, help_text="Least memory of each accelerator; 0: any."
+    )
+    device_api_version = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="Least CUDA or ROCm version of the driver, as 12040; 0: any."
+    )
+    linked_devices = models.BooleanField(
+        default=False, db_default=False, help_text="true if all its devices must be linked with each other."
+    )
+    isolation = models.CharField(
+        max_length=12,
+        default="",
+        db_default="",
+        help_text="Least isolation of a part: cooperative, server, driver or hardware; empty: any.",
+    )
     gang = models.CharField(
         max_length=12,
         default=Gang.ANYWHERE.value,
