@@ -13,6 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
+from agents.accelerators.grant import NO_DEVICES, DeviceGrant
 from agents.runtime.docker.log_entries import LogTail
 
 
@@ -66,6 +67,14 @@ class OutOfCapacity(RuntimeFault):
     """The machine has no free subnet, disk space or memory for the request."""
 
     code = "out_of_capacity"
+
+
+class DeviceUnavailable(RuntimeFault):
+    """The machine cannot give the container its accelerators: a device node, a CDI name or a driver of
+    the engine is missing, or locked memory is limited.
+    """
+
+    code = "device_unavailable"
 
 
 class RuntimeRefused(RuntimeFault):
@@ -138,9 +147,9 @@ class ContainerSpec:
     `command` replaces the image's entry point and command. `cpuset` are the allowed cores, like
     "0-2,5"; all cores are allowed if it is empty or does not exist on the machine. `log_bytes`
     limits the size of the log on disk. `stop_signal` is sent to the process group of the command;
-    if it is empty, SIGTERM is sent to the command's process only. Fixed for every container: no
-    capabilities but those listed, only the system calls of `profiles.seccomp`, no new privileges,
-    no swap, no published ports.
+    if it is empty, SIGTERM is sent to the command's process only. `grant`: its accelerators; no other
+    field, nor the image, gives it any. Fixed for every container: no capabilities but those listed,
+    only the system calls of `profiles.seccomp`, no new privileges, no swap, no published ports.
     """
 
     name: str
@@ -165,6 +174,7 @@ class ContainerSpec:
     log_bytes: int = 16 * 2**20
     has_init: bool = True
     stop_signal: str = ""
+    grant: DeviceGrant = NO_DEVICES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,13 +360,13 @@ class ContainerRuntime(ABC):
         state.
 
         An existing container with the same name and labels is returned unchanged. Raises
-        ImageMissing, ContainerConflict, OutOfCapacity.
+        ImageMissing, ContainerConflict, OutOfCapacity, DeviceUnavailable.
         """
 
     @abstractmethod
     def start_container(self, name: str) -> None:
         """Start the container unless it runs or has run.
-        Raises ContainerGone, NetworkMissing, OutOfCapacity.
+        Raises ContainerGone, NetworkMissing, OutOfCapacity, DeviceUnavailable.
         """
 
     @abstractmethod

@@ -22,6 +22,7 @@ import urllib3
 from agents.runtime.docker.encoding import ChannelSplitter, parse_instant
 from agents.runtime.port import (
     ContainerGone,
+    DeviceUnavailable,
     ImageMissing,
     LabelledObject,
     NetworkMissing,
@@ -60,6 +61,14 @@ _FULL = (
     "no space left on device",
     "cannot allocate memory",
     "could not find an available",
+)
+_NO_DEVICE = (
+    "error gathering device information",
+    "could not select device driver",
+    "unresolvable cdi devices",
+    "no known gpu vendor found",
+    "unknown or invalid runtime name",
+    "error setting rlimit type 8",  # locked memory
 )
 
 
@@ -219,6 +228,8 @@ def fault_of_answer(status: int, text: str) -> RuntimeFault:
     low = text.lower()
     if any(words in low for words in _FULL):
         return OutOfCapacity(text)
+    if any(words in low for words in _NO_DEVICE):
+        return DeviceUnavailable(text)
     if status == 404 and "no such image" in low:
         return ImageMissing(text)
     if status == 404 and ("no such container" in low or "no such exec" in low):

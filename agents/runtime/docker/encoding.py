@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 
+from agents.accelerators.grant import DeviceGrant, DriverRequest
 from agents.accelerators.vendor_runtimes import NO_ACCELERATORS
 from agents.runtime.port import (
     ContainerSpec,
@@ -82,12 +83,13 @@ def machine_name(architecture: str) -> str:
 
 def container_config(spec: ContainerSpec) -> Json:
     """Return the body of POST /containers/create.
-    A container without a network gets none, never the engine's shared bridge. It gets no
-    accelerator, whatever its image or its environment says.
+    A container without a network gets none, never the engine's shared bridge. It gets the
+    accelerators of its grant, whatever its image or its environment says.
     """
     environment = {
         **spec.environment,
         **NO_ACCELERATORS,
+        **spec.grant.environment,
         **(SIGNAL_THE_GROUP if spec.stop_signal else {}),
     }
     config: Json = {
@@ -112,10 +114,11 @@ def container_config(spec: ContainerSpec) -> Json:
 
 
 def _host_config(spec: ContainerSpec) -> Json:
+    grant = spec.grant
     return {
         "CapDrop": ["ALL"],
-        "CapAdd": list(spec.capabilities),
-        "SecurityOpt": ["no-new-privileges:true", f"seccomp={seccomp.profile_text()}"],
+        "CapAdd": [*spec.capabilities, *grant.capabilities],
+        "SecurityOpt": ["no-new-privileges:true", f"seccomp={seccomp.profile_text(grant.syscalls)}"],
         "ReadonlyRootfs": spec.is_readonly,
         "Memory": spec.mem_bytes,
         "MemorySwap": spec.mem_bytes,
@@ -124,11 +127,12 @@ def _host_config(spec: ContainerSpec) -> Json:
         "CpuShares": max(2, spec.cpu_milli * 1024 // 1000),
         "CpusetCpus": spec.cpuset,
         "PidsLimit": spec.pids_limit,
-        "ShmSize": spec.shm_bytes,
+        "ShmSize": max(spec.shm_bytes, grant.shm_bytes),
         "OomScoreAdj": OOM_SCORE_OF_SESSIONS,
         "Ulimits": [
             {"Name": "nofile", "Soft": spec.nofile, "Hard": spec.nofile},
             {"Name": "core", "Soft": 0, "Hard": 0},
+            *([{"Name": "memlock", "Soft": -1, "Hard": -1}] if grant.locks_memory else []),
         ],
         "LogConfig": {
             "Type": "json-file",
@@ -141,9 +145,39 @@ def _host_config(spec: ContainerSpec) -> Json:
         "IpcMode": "private",
         "NetworkMode": spec.network or "none",
         "RestartPolicy": {"Name": "no"},
-        "Mounts": [_mount(mount) for mount in spec.mounts if mount.kind != "tmpfs"],
+        "Mounts": [_mount(mount) for mount in spec.mounts if mount.kind != "tmpfs"]
+        + [
+            _mount(MountSpec("bind", bound.target or bound.source, bound.source, True))
+            for bound in grant.binds
+        ],
         "Tmpfs": {mount.target: _tmpfs(mount) for mount in spec.mounts if mount.kind == "tmpfs"},
+        **_devices(grant),
     }
+
+
+def _devices(grant: DeviceGrant) -> Json:
+    """Return the parts of HostConfig that only containers with accelerators have. A container may read
+    and write its device nodes, not make others.
+    """
+    parts: Json = {
+        "Devices": [
+            {
+                "PathOnHost": node.path,
+                "PathInContainer": node.target or node.path,
+                "CgroupPermissions": "rw",
+            }
+            for node in grant.nodes
+        ],
+        "DeviceRequests": [_device_request(request) for request in grant.requests],
+        "GroupAdd": [str(group) for group in grant.groups],
+        "Runtime": grant.runtime,
+    }
+    return {name: value for name, value in parts.items() if value}
+
+
+def _device_request(request: DriverRequest) -> Json:
+    body: Json = {"Driver": request.driver, "DeviceIDs": list(request.ids)}
+    return body | ({"Capabilities": [list(request.capabilities)]} if request.capabilities else {})
 
 
 def helper_config(spec: HelperSpec) -> Json:

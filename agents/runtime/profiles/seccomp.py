@@ -103,15 +103,19 @@ Json = dict[str, Any]
 
 
 @cache
-def profile_text() -> str:
-    """Return the profile as compact JSON, for `seccomp=…` in SecurityOpt."""
-    return json.dumps(build_profile(), separators=(",", ":"))
-
-
-def build_profile() -> Json:
-    """Return the profile. Calls that are not named fail with EPERM; processes of another
-    architecture than the machine's (32-bit programs on 64-bit machines) are killed.
+def profile_text(more: tuple[str, ...] = ()) -> str:
+    """Return the profile that also allows the calls `more`, as compact JSON, for `seccomp=…` in
+    SecurityOpt.
     """
+    return json.dumps(build_profile(more), separators=(",", ":"))
+
+
+def build_profile(more: tuple[str, ...] = ()) -> Json:
+    """Return the profile. Calls that are not named fail with EPERM; processes of another
+    architecture than the machine's (32-bit programs on 64-bit machines) are killed. `more`: calls
+    that a driver of accelerators needs.
+    """
+    absent = [name for name in SAID_TO_BE_ABSENT.split() if name not in more]
     return {
         "defaultAction": "SCMP_ACT_ERRNO",
         "archMap": [
@@ -119,12 +123,12 @@ def build_profile() -> Json:
             for name in ("X86_64", "AARCH64", "PPC64LE", "RISCV64")
         ],
         "syscalls": [
-            _allow(name for names in ALLOWED for name in names.split()),
+            _allow([*(name for names in ALLOWED for name in names.split()), *more]),
             *_without_namespaces(),
             *(_allow(["personality"], {0: value}) for value in PERSONALITIES),
             *(_allow(["socket"], {0: family}) for family in (AF_UNIX, AF_INET, AF_INET6)),
             *(_allow(["socket"], {0: AF_NETLINK, 2: family}) for family in NETLINK_FAMILIES),
-            {"names": SAID_TO_BE_ABSENT.split(), "action": "SCMP_ACT_ERRNO", "errnoRet": ENOSYS},
+            {"names": absent, "action": "SCMP_ACT_ERRNO", "errnoRet": ENOSYS},
         ],
     }
 

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.accelerators.grant import BoundPath, DeviceGrant, DeviceNode, DriverRequest
+from agents.accelerators.vendor_runtimes import NO_ACCELERATORS
 from agents.runtime.docker import encoding
 from agents.runtime.docker.connection import fault_of_answer
 from agents.runtime.docker.sync_runtime import DockerRuntime
@@ -19,6 +21,7 @@ from agents.runtime.port import (
     ContainerGone,
     ContainerSpec,
     ContainerStatus,
+    DeviceUnavailable,
     ImageMissing,
     MountSpec,
     NetworkMissing,
@@ -66,6 +69,62 @@ def test_container_runs_on_its_cores_and_writes_to_its_root_only_if_it_may() -> 
     host = host_config(cpuset="0-2,5", is_readonly=True)
     assert (host["CpusetCpus"], host["ReadonlyRootfs"]) == ("0-2,5", True)
     assert (host_config()["CpusetCpus"], host_config()["ReadonlyRootfs"]) == ("", False)
+
+
+def test_grant_reaches_the_container_whatever_its_environment_says() -> None:
+    grant = DeviceGrant(
+        nodes=(DeviceNode("/dev/rbln3", "/dev/rbln0"), DeviceNode("/dev/rsd0")),
+        requests=(
+            DriverRequest("cdi", ("nvidia.com/gpu=GPU-1",)),
+            DriverRequest("nvidia", ("GPU-2",), ("gpu", "compute")),
+        ),
+        runtime="habana",
+        environment={"HABANA_VISIBLE_DEVICES": "2,3"},
+        groups=(44, 109),
+        binds=(BoundPath("/usr/bin/rbln-smi"),),
+        capabilities=("SYS_NICE",),
+        syscalls=("io_uring_setup",),
+        locks_memory=True,
+        shm_bytes=2**30,
+    )
+    asked = {"HABANA_VISIBLE_DEVICES": "all", "AMD_VISIBLE_DEVICES": "all"}
+    config = encoding.container_config(spec(grant=grant, environment=asked))
+    environment = dict(each.split("=", 1) for each in config["Env"])
+    assert environment == {**NO_ACCELERATORS, "HABANA_VISIBLE_DEVICES": "2,3"}
+
+    host = config["HostConfig"]
+    assert host["Devices"] == [
+        {"PathOnHost": "/dev/rbln3", "PathInContainer": "/dev/rbln0", "CgroupPermissions": "rw"},
+        {"PathOnHost": "/dev/rsd0", "PathInContainer": "/dev/rsd0", "CgroupPermissions": "rw"},
+    ]
+    assert host["DeviceRequests"] == [
+        {"Driver": "cdi", "DeviceIDs": ["nvidia.com/gpu=GPU-1"]},
+        {"Driver": "nvidia", "DeviceIDs": ["GPU-2"], "Capabilities": [["gpu", "compute"]]},
+    ]
+    assert (host["Runtime"], host["GroupAdd"], host["CapAdd"]) == ("habana", ["44", "109"], ["SYS_NICE"])
+    assert host["Mounts"] == [
+        {
+            "Type": "bind",
+            "Target": "/usr/bin/rbln-smi",
+            "ReadOnly": True,
+            "Source": "/usr/bin/rbln-smi",
+            "BindOptions": {"Propagation": "rprivate"},
+        }
+    ]
+    assert host["ShmSize"] == 2**30
+    assert {"Name": "memlock", "Soft": -1, "Hard": -1} in host["Ulimits"]
+    assert host["SecurityOpt"][1] == f"seccomp={profile_text(('io_uring_setup',))}"
+
+    without = host_config()
+    assert {"Devices", "DeviceRequests", "GroupAdd", "Runtime"}.isdisjoint(without)
+    assert "memlock" not in {each["Name"] for each in without["Ulimits"]}
+
+
+def test_call_that_a_driver_needs_is_allowed_and_no_other() -> None:
+    usual, more = (json.loads(profile_text(calls))["syscalls"] for calls in ((), ("io_uring_setup",)))
+    assert set(more[0]["names"]) - set(usual[0]["names"]) == {"io_uring_setup"}
+    assert set(usual[-1]["names"]) - set(more[-1]["names"]) == {"io_uring_setup"}
+    assert more[1:-1] == usual[1:-1]
 
 
 def test_credentials_go_in_a_header_of_their_own() -> None:
@@ -238,6 +297,11 @@ def test_exit_code_is_unknown_until_the_container_has_ended() -> None:
         (503, "service unavailable", RuntimeUnavailable),
         (404, "network berth-1 not found", NetworkMissing),
         (404, "failed to set up container networking: network berth-1 not found", NetworkMissing),
+        (500, 'error gathering device information while adding custom device "/dev/nope"', DeviceUnavailable),
+        (500, 'could not select device driver "" with capabilities: [[gpu]]', DeviceUnavailable),
+        (500, "CDI device injection failed: unresolvable CDI devices nvidia.com/gpu=9", DeviceUnavailable),
+        (400, "unknown or invalid runtime name: habana", DeviceUnavailable),
+        (500, "error setting rlimit type 8: operation not permitted", DeviceUnavailable),
         (500, "OCI runtime create failed", RuntimeRefused),
     ],
 )
