@@ -3,15 +3,21 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from django.utils.translation import gettext as _
+
 from agents.models import AgentDevice
-from common.values.resources import CPU, MEM, MILLI, format_amount
+from common.values.resources import CPU, MEM, MILLI
 from sessions_app.metrics.accelerators import DeviceAllocation
 from sessions_app.models import ComputeSession, KernelAllocation
 
 
 @dataclass(frozen=True, slots=True)
 class AllocatedDevice:
-    """Accelerator allocated to a kernel. `share` is in thousandths of the device."""
+    """Accelerator allocated to a kernel. `share` is in thousandths of the device.
+
+    `trouble` is why the device is withheld from new sessions, or the warning about it; "" if it is
+    well.
+    """
 
     kernel: str
     agent: str
@@ -20,10 +26,26 @@ class AllocatedDevice:
     device_id: str
     model: str
     share: int
+    mem_bytes: int = 0
+    profile: str = ""
+    trouble: str = ""
 
-    def __str__(self) -> str:
-        named = f"{self.slot_name} {self.index}" + (f" ({self.model})" if self.model else "")
-        return named if self.share == MILLI else f"{named}: {format_amount(self.slot_name, self.share)}"
+    @property
+    def is_whole(self) -> bool:
+        return self.share == MILLI and not self.profile
+
+    @property
+    def percent(self) -> str:
+        return f"{self.share * 100 / MILLI:g}"
+
+    @property
+    def isolation(self) -> str:
+        """Sentence on what separates this share from its neighbours."""
+        if self.is_whole:
+            return _("Yours alone.")
+        if self.share == MILLI:
+            return _("A fixed slice in hardware.")
+        return _("Nothing is limited; neighbours share memory and time.")
 
 
 def allocated_devices(session: ComputeSession) -> list[AllocatedDevice]:
@@ -40,7 +62,8 @@ def allocated_devices(session: ComputeSession) -> list[AllocatedDevice]:
     return [
         AllocatedDevice(
             row.kernel.name, row.agent.name, row.slot_name, device.index, device.device_id, device.model,
-            row.amount // len(row.devices),
+            row.amount // len(row.devices), device.mem_bytes, device.profile,
+            device.withheld_because or device.warning,
         )
         for row in rows
         for device in devices.values()
