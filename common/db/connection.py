@@ -74,6 +74,17 @@ def database_lost() -> Unavailable:
     )
 
 
+def connection_error(error: BaseException | None) -> BaseException | None:
+    """Return the first of CONNECTION_ERRORS that `error` is, or in whose handling it was raised; None
+    if it has nothing to do with the connection.
+
+    A statement after a lost one fails otherwise: inside a transaction with a ProgrammingError.
+    """
+    while error is not None and not isinstance(error, CONNECTION_ERRORS):
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return error
+
+
 def connection_refusal(lost: BaseException) -> BerthError:
     """Return the refusal for an error that is one of CONNECTION_ERRORS."""
     if not isinstance(lost.__cause__, UNDONE):

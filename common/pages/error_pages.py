@@ -12,7 +12,7 @@ from django.shortcuts import redirect
 from django.template.loader import render_to_string
 from django.utils.translation import gettext as _
 
-from common.db.connection import CONNECTION_ERRORS, connection_refusal
+from common.db.connection import CONNECTION_ERRORS, connection_error, connection_refusal
 from common.errors import (
     BerthError,
     InvalidInput,
@@ -110,8 +110,7 @@ def too_many_requests(request: HttpRequest) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    lost = sys.exc_info()[1]
-    if isinstance(lost, CONNECTION_ERRORS):
+    if lost := connection_error(sys.exc_info()[1]):
         return error_page(request, connection_refusal(lost))
     error = BerthError(
         _("Berth made a mistake. It is in the log under the id below."),

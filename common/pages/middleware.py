@@ -10,7 +10,7 @@ from django.urls import is_valid_path
 from django.utils.translation import gettext as _
 
 from common import clock
-from common.db.connection import CONNECTION_ERRORS, connection_refusal
+from common.db.connection import connection_error, connection_refusal
 from common.errors import BerthError, InvalidInput
 from common.pages.error_pages import error_page, not_allowed
 from common.values.text import nul_sentence, shown
@@ -108,8 +108,8 @@ class ErrorPageMiddleware(Middleware):
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         if isinstance(exception, BerthError):
             return error_page(request, exception)
-        if isinstance(exception, CONNECTION_ERRORS):
-            refusal = connection_refusal(exception)
-            log.warning("database.refused", path=request.path, code=refusal.code, error=str(exception))
+        if lost := connection_error(exception):
+            refusal = connection_refusal(lost)
+            log.warning("database.refused", path=request.path, code=refusal.code, error=str(lost))
             return error_page(request, refusal)
         return None

@@ -13,7 +13,7 @@ from rest_framework import exceptions, serializers
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
-from common.db.connection import CONNECTION_ERRORS, connection_refusal
+from common.db.connection import connection_error, connection_refusal
 from common.errors import BerthError, InvalidInput, NotAuthenticated, NotFound, PermissionDenied, TooLarge
 from common.values.resources import format_bytes
 
@@ -117,10 +117,6 @@ def _hint(status: int) -> str:
 def _as_berth_error(error: Exception) -> BerthError | None:
     if isinstance(error, BerthError):
         return error
-    if isinstance(error, CONNECTION_ERRORS):
-        refusal = connection_refusal(error)
-        log.warning("database.refused", code=refusal.code, error=str(error))
-        return refusal
     if isinstance(error, Http404):
         return NotFound(_("There is nothing at this address, or it is not yours to see."))
     if isinstance(error, DjangoPermissionDenied):
@@ -145,6 +141,10 @@ def _as_berth_error(error: Exception) -> BerthError | None:
         plain = BerthError(str(error.detail), code=str(error.default_code), hint=_hint(error.status_code))
         plain.http_status = error.status_code  # type: ignore[misc]
         return plain
+    if lost := connection_error(error):
+        refusal = connection_refusal(lost)
+        log.warning("database.refused", code=refusal.code, error=str(error))
+        return refusal
     return None
 
 

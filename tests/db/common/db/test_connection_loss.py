@@ -3,7 +3,7 @@
 import psycopg
 import pytest
 from django.conf import settings
-from django.db import OperationalError, connection
+from django.db import OperationalError, ProgrammingError, connection, transaction
 from django.http import HttpResponse
 from django.test import RequestFactory
 from django.utils.functional import SimpleLazyObject
@@ -56,6 +56,27 @@ def test_database_that_does_not_answer_is_given_up_and_its_connection_closed(
     connection.close()
     monkeypatch.setattr(TimeoutConnection, "silence_s", 15.0)
     assert Domain.objects.count() == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_error_that_follows_a_lost_connection_is_reported_as_lost_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(TimeoutConnection, "silence_s", 0.2)
+
+    @transaction.atomic
+    def go_on_without_it() -> None:
+        try:
+            connection.cursor().execute("SELECT pg_sleep(60)")
+        finally:
+            connection.close()
+            Domain.objects.count()
+
+    with pytest.raises(ProgrammingError) as raised:
+        go_on_without_it()
+    answer = render_error(raised.value, {})
+    assert answer is not None
+    assert (answer.status_code, answer.data["code"]) == (503, "database_lost")
 
 
 def test_program_is_told_that_the_database_does_not_answer() -> None:
