@@ -1,0 +1,501 @@
+"""Description of one accelerator vendor, as data: how its devices are found, told apart, measured
+and given to containers, and what an administrator may trust of it.
+
+A description is a YAML file in `vendors/`, or a text of an administrator. `parse` checks it whole:
+keys, filters, and the names in templates; mistakes are told with file and line. Expressions
+(`Reading`) read one value: where from, then filters, such as "memory.used|num|mul:1048576"; see
+`read_value` of `reader`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+FILES = Path(__file__).parent / "vendors"
+FILTERS: Mapping[str, bool] = {
+    "int": False, "num": False, "hex": False, "mib": False, "bdf": False, "kfd_bdf": False, "strip": False,
+    "mean": False, "any": False, "link": False, "count": False, "version": False,
+    "sub": True, "mul": True, "div": True, "map": True, "match": True,
+}  # fmt: skip
+"""Names of filters, and whether they take an argument ("sub:128")."""
+KNOWN_FIELDS = (
+    "index", "model", "mem_bytes", "pci", "numa", "links", "driver", "api_version", "parent", "profile",
+    "uuid", "serial",
+)  # fmt: skip
+"""Fields of a device with a meaning for Berth. A description may read others; grants use them as facts."""
+MEASURES = ("util", "mem_used", "mem_total", "watts", "celsius", "sm", "tensor", "dram", "held", "processes")
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_TEMPLATE = re.compile(r"\{([a-z][a-z0-9_]*)(\*?)\}")
+_CAPTURE = re.compile(r"\{([a-z][a-z0-9_]*)\}")
+_WHEN = re.compile(r"always|cdi|runtime [a-z0-9_.-]+|engine >= \d+(\.\d+)*")
+_SIZE = re.compile(r"[1-9]\d*[mg]")
+
+
+class DescriptionError(ValueError):
+    """A description that cannot be used; the text names the file, the line and the mistake."""
+
+
+def _checked_reading(text: str) -> str:
+    for name in text.split("|")[1:]:
+        filter_name, colon, argument = name.partition(":")
+        if filter_name not in FILTERS:
+            raise ValueError(f"unknown filter “{filter_name}”")
+        if FILTERS[filter_name] != bool(colon and argument):
+            wanted = "needs an argument" if FILTERS[filter_name] else "takes no argument"
+            raise ValueError(f"filter “{filter_name}” {wanted}")
+        if filter_name in {"sub", "mul", "div"}:
+            float(argument)
+    return text
+
+
+def _checked_name(text: str) -> str:
+    if not _NAME.fullmatch(text):
+        raise ValueError(f"“{text}” is no name of a field (small letters, digits, _)")
+    return text
+
+
+def _checked_path(text: str) -> str:
+    """Refuse paths that are not absolute or that leave their directory."""
+    if not text.startswith("/") or ".." in text.split("/"):
+        raise ValueError(f"“{text}” is not an absolute path without “..”")
+    return text
+
+
+def _checked_when(text: str) -> str:
+    if not _WHEN.fullmatch(text):
+        raise ValueError(f"“{text}” is not “always”, “cdi”, “runtime NAME” or “engine >= VERSION”")
+    return text
+
+
+def _checked_size(text: str) -> str:
+    if not _SIZE.fullmatch(text):
+        raise ValueError(f"“{text}” is no size such as 512m or 1g")
+    return text
+
+
+Reading = Annotated[str, AfterValidator(_checked_reading)]
+Name = Annotated[str, AfterValidator(_checked_name)]
+PathGlob = Annotated[str, AfterValidator(_checked_path)]
+When = Annotated[str, AfterValidator(_checked_when)]
+Size = Annotated[str, AfterValidator(_checked_size)]
+Level = Literal["hardware", "driver", "server", "cooperative", "none"]
+"""How well a share is separated from others: by the device, by the driver, by a server for each process,
+by a library that programs can step around, or not at all."""
+Action = Literal["ignore", "warn", "quarantine"]
+Place = tuple[str | int, ...]
+"""Keys and positions that lead to a value of a description."""
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
+
+
+class Verified(Strict):
+    """Proof of the description: nothing, recorded answers, or real devices."""
+
+    by: Literal["none", "fixture", "hardware"] = "none"
+    note: str
+
+
+class Match(Strict):
+    """Signs of a machine with devices of this vendor; any of them suffices.
+
+    `pci`: globs of vendor:device:class in hexadecimal ("10de:*:0302*"). `paths`: globs of paths that
+    exist. `cdi`: kind of CDI devices, `runtime`: name of a runtime, of which the engine tells.
+    """
+
+    pci: tuple[str, ...] = ()
+    paths: tuple[PathGlob, ...] = ()
+    cdi: str = ""
+    runtime: str = ""
+
+
+class Give(Strict):
+    """Parts that a probe container must get so that commands work: device nodes, files of the machine
+    (read-only), all devices of a driver of the engine, or a runtime.
+    """
+
+    devices: tuple[PathGlob, ...] = ()
+    files: tuple[PathGlob, ...] = ()
+    driver: str = ""
+    runtime: str = ""
+
+
+class Source(Strict):
+    """Rows of values: of directories (`sysfs`), of device nodes (`nodes`) or of a command.
+
+    `sysfs` and `nodes` are globs with {captures}; a row's values are "{capture}", "file" below the
+    directory, "file:key" of a file with lines of keys and values, or "=constant". A `command` prints
+    `json`, in which `rows` is the path to a list or an object (alternatives by “|”, "." is all), or
+    `csv` without a header, whose columns are numbers. "^name" reads from the top of the document.
+    `where` keeps rows: "value == 1". `join` is the field by which rows are added to those found before.
+    """
+
+    sysfs: PathGlob = ""
+    nodes: PathGlob = ""
+    command: tuple[str, ...] = ()
+    format: Literal["json", "csv"] = "json"
+    rows: str = "."
+    where: str = ""
+    join: str = ""
+    fields: Mapping[Name, Reading]
+
+    @model_validator(mode="after")
+    def _one_way(self) -> "Source":
+        if sum(map(bool, (self.sysfs, self.nodes, self.command))) != 1:
+            raise ValueError("exactly one of sysfs, nodes and command")
+        if self.where and not re.fullmatch(r"\S+ (==|!=|>) \S+", self.where):
+            raise ValueError(f"“{self.where}” is not “READING == VALUE”, “!=” or “>”")
+        return self
+
+
+class Discover(Source):
+    """Source of the devices, and sources that add values to them; what its commands need."""
+
+    give: Give = Give()
+    detail: tuple[Source, ...] = ()
+
+
+class Identify(Strict):
+    """Rule that tells a device from others, so that it is the same after a restart.
+
+    `by`: fields in order of preference, "serial+pci" for two of them; the first whose values are all
+    present and do not match `reject` makes the id. `need`: rows without these fields are no devices.
+    `unique`: the vendor's ids differ from those of other vendors; else Berth puts the name before them.
+    `stable`: the id survives a restart of the machine.
+    """
+
+    by: tuple[str, ...]
+    reject: str = ""
+    need: tuple[Name, ...] = ()
+    unique: bool = False
+    stable: bool
+
+
+class Idle(Strict):
+    """Sign that a device is not used: `util` below `below` percent, `mem_used` below it, or `held`
+    (a value of the measures); `session`: nothing, only the session's own activity is judged. With
+    `when_held`, a device that is not held is not judged.
+    """
+
+    by: Literal["util", "mem_used", "held", "session"] = "session"
+    below: float = 3
+    when_held: bool = False
+
+
+class Held(Strict):
+    """A device is held by a program if `by` is above `above` (bytes, or a count)."""
+
+    by: str
+    above: float = 0
+
+
+class Measure(Strict):
+    """Measurement of the devices: by the meter (`meter`: NVML), files, a command, or not at all.
+
+    `source` reads measures (`MEASURES`) for all devices; without one, the way is `none`. `absent` lists
+    the measures that cannot be read, by the kind of device: always, mig, cpx, share.
+    """
+
+    way: Literal["meter", "sysfs", "command", "none"] = "none"
+    source: Source | None = None
+    absent: Mapping[str, tuple[Literal["always", "mig", "cpx", "share"], ...]] = {}
+    held: Held | None = None
+    idle: Idle = Idle()
+
+    @model_validator(mode="after")
+    def _whole(self) -> "Measure":
+        if (self.way == "none") != (self.source is None):
+            raise ValueError("a way other than none needs a source, and none has no source")
+        return self
+
+
+class Request(Strict):
+    """Request of devices to a driver of the engine ("cdi" or another)."""
+
+    driver: str
+    ids: tuple[str, ...]
+    capabilities: tuple[str, ...] = ()
+
+
+class Extra(Strict):
+    """Parts of a grant. Templates: {field} of a device, {i} its position in the grant, {field*} the
+    values of all devices, joined by commas. "/path:/target" is seen at another path, and "/path?" is
+    left out where the machine has no such path; paths may be globs. Nodes and environment without
+    fields are given once.
+
+    `groups` are paths of nodes, whose owning group the processes get. `syscalls` are allowed beyond the
+    usual. `shm` is the least size of /dev/shm. `binds` are read-only.
+    """
+
+    devices: tuple[PathGlob, ...] = ()
+    env: Mapping[str, str] = {}
+    binds: tuple[PathGlob, ...] = ()
+    groups: tuple[PathGlob, ...] = ()
+    caps: tuple[Literal["IPC_LOCK", "SYS_NICE", "SYS_PTRACE"], ...] = ()
+    syscalls: tuple[str, ...] = ()
+    memlock: bool = False
+    shm: Size | Literal[""] = ""
+
+
+class Way(Extra):
+    """One way to give devices, if `when` holds: always, `cdi` (the engine lists all of the request's
+    ids), "runtime NAME", "engine >= 28.2".
+    """
+
+    when: When = "always"
+    request: Request | None = None
+    runtime: str = ""
+
+
+class AllowedSets(Strict):
+    """Sets of devices that may be given together, by number: `any`, or lists of the values of `key`."""
+
+    key: Name
+    sets: Mapping[int, Literal["any"] | tuple[tuple[int, ...], ...]]
+
+
+class Grant(Strict):
+    """Ways in which containers get devices: the first way that holds.
+
+    `deny_env`: names of variables that only Berth may set ("HABANA_*"). `none_env`: values that give no
+    device, for every container without devices of this vendor. `extras`: nodes for special networks and
+    storage, where a machine has them and the group allows. `unit`: whether one device can be given, or
+    only all of the machine.
+    """
+
+    deny_env: tuple[str, ...] = ()
+    none_env: Mapping[str, str] = {}
+    ways: tuple[Way, ...] = ()
+    extras: Mapping[Literal["rdma", "storage"], Extra] = {}
+    allowed_sets: AllowedSets | None = None
+    unit: Literal["device", "machine"] = "device"
+
+
+class Sharing(Strict):
+    """One mode in which a device is given in parts.
+
+    `level`: how well it separates. `needs`: words for what must hold, such as root, idle, cgroup2,
+    "driver >= 615". `not_with`: other modes. `most`: number of users of a device, None: no bound.
+    """
+
+    level: Level
+    needs: tuple[str, ...] = ()
+    not_with: tuple[str, ...] = ()
+    most: int | None = None
+    sizes: tuple[int, ...] = ()
+    note: str = ""
+
+
+Mode = Literal["mig", "memory_limit", "mps", "hook", "slice", "cpx", "dmem", "cores", "vf"]
+
+
+class Xid(Strict):
+    """Events of NVIDIA's driver by number; those in no list are treated as `rest`."""
+
+    ignore: tuple[int, ...] = ()
+    warn: tuple[int, ...] = ()
+    quarantine: tuple[int, ...] = ()
+    rest: Action = "quarantine"
+
+
+class HealthRule(Strict):
+    """One rule about a value of `Health.fields`: it `is` or `is_not` one of these, is above a number,
+    grows, or does not change (`stuck`) between looks. `because` is told to people.
+    """
+
+    field: Name
+    one_of: tuple[str | int, ...] = ()
+    none_of: tuple[str | int, ...] = ()
+    above: float | None = None
+    grows: bool = False
+    stuck: bool = False
+    then: Literal["warn", "quarantine"]
+    because: str
+
+    @model_validator(mode="after")
+    def _one_test(self) -> "HealthRule":
+        if sum((bool(self.one_of), bool(self.none_of), self.above is not None, self.grows, self.stuck)) != 1:
+            raise ValueError("exactly one of one_of, none_of, above, grows and stuck")
+        return self
+
+
+class Health(Strict):
+    """Signs of ill devices. `fields` are read where the measures are read. `lost`: a device that was
+    there and is no longer.
+    """
+
+    fields: Mapping[Name, Reading] = {}
+    rules: tuple[HealthRule, ...] = ()
+    xid: Xid | None = None
+    lost: Literal["warn", "quarantine"] = "quarantine"
+
+
+class VendorDescription(Strict):
+    """One vendor: see the module. `slot` names what sessions request, `maps` tables for the filter
+    `map`.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
+    title: str
+    slot: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
+    verified: Verified
+    match: Match
+    discover: Discover
+    identify: Identify
+    measure: Measure = Measure()
+    grant: Grant = Grant()
+    partition: Mapping[Mode, Sharing] = {}
+    health: Health = Health()
+    maps: Mapping[str, Mapping[str, str | int]] = {}
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """Names of all values of a device."""
+        sources = (self.discover, *self.discover.detail)
+        return frozenset(name for source in sources for name in source.fields)
+
+
+def parse(text: str, file: str) -> VendorDescription:
+    """Return the description in a YAML text. Raises DescriptionError with file and line."""
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        data = None if node is None else yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = 1 if mark is None else mark.line + 1
+        raise DescriptionError(f"{file}:{line}: {getattr(error, 'problem', None) or error}") from error
+    if not isinstance(data, dict):
+        raise DescriptionError(f"{file}:1: a description is a table of keys and values")
+    _refuse_twice(node, file)
+    return validated(data, file, node)
+
+
+def validated(data: Mapping[str, Any], file: str, node: yaml.Node | None = None) -> VendorDescription:
+    """Return the description in `data`; `node` gives the lines of its text, if it has one."""
+    try:
+        vendor = VendorDescription.model_validate(data)
+    except ValidationError as error:
+        # A misspelt key is also a missing one; the misspelling tells more.
+        first = min(error.errors(include_url=False), key=lambda each: each["type"] != "extra_forbidden")
+        raise _mistake(first["loc"], first["msg"].removeprefix("Value error, "), file, node) from error
+    for path, message in _unknown_names(vendor):
+        raise _mistake(path, message, file, node)
+    return vendor
+
+
+@cache
+def shipped_vendors() -> tuple[VendorDescription, ...]:
+    """Return the descriptions that Berth ships, by name."""
+    found = [parse(path.read_text(encoding="utf-8"), path.name) for path in sorted(FILES.glob("*.yaml"))]
+    return tuple(sorted(found, key=lambda vendor: vendor.name))
+
+
+def vendor_named(name: str) -> VendorDescription | None:
+    """Return a shipped description."""
+    return next((vendor for vendor in shipped_vendors() if vendor.name == name), None)
+
+
+def _mistake(path: Place, message: str, file: str, node: yaml.Node | None) -> DescriptionError:
+    line = "" if node is None else f":{_line(node, path)}"
+    return DescriptionError(f"{file}{line}: {'.'.join(map(str, path)) or 'description'}: {message}")
+
+
+def _unknown_names(vendor: VendorDescription) -> Iterator[tuple[Place, str]]:
+    """Yield the path and the mistake of each name that the description uses and nothing defines."""
+    for path, source in _sources(vendor):
+        readings = {**source.fields, **(vendor.health.fields if path[0] == "measure" else {})}
+        for name, reading in readings.items():
+            place = (*path, "fields", name) if name in source.fields else ("health", "fields", name)
+            for capture in set(_CAPTURE.findall(reading)) - set(
+                _CAPTURE.findall(source.sysfs + source.nodes)
+            ):
+                yield place, f"the glob has no {{{capture}}}"
+            for table in re.findall(r"\|map:([^|]+)", reading):
+                if table not in vendor.maps:
+                    yield place, f"no map “{table}”"
+        if source.join and not (source.join in source.fields and source.join in vendor.fields):
+            yield (*path, "join"), f"no field “{source.join}” here and among the devices’ fields"
+    yield from _unknown_templates(vendor)
+    keys: list[tuple[Place, str]] = [
+        (("identify", "by", place), key) for place, key in enumerate(vendor.identify.by)
+    ]
+    keys += [(("identify", "need", place), key) for place, key in enumerate(vendor.identify.need)]
+    if vendor.grant.allowed_sets:
+        keys.append((("grant", "allowed_sets", "key"), vendor.grant.allowed_sets.key))
+    for place, key in keys:
+        for name in set(key.split("+")) - vendor.fields:
+            yield place, f"no field “{name}” is discovered"
+    yield from _unknown_measures(vendor)
+
+
+def _unknown_templates(vendor: VendorDescription) -> Iterator[tuple[Place, str]]:
+    ways: list[tuple[Place, Extra]] = [
+        (("grant", "ways", place), way) for place, way in enumerate(vendor.grant.ways)
+    ]
+    ways += [(("grant", "extras", name), extra) for name, extra in vendor.grant.extras.items()]
+    for path, way in ways:
+        texts: list[tuple[Place, str]] = [((*path, "env", name), text) for name, text in way.env.items()]
+        for part in ("devices", "binds", "groups"):
+            texts += [((*path, part, place), text) for place, text in enumerate(getattr(way, part))]
+        if isinstance(way, Way) and way.request:
+            texts += [((*path, "request", "ids", place), text) for place, text in enumerate(way.request.ids)]
+        for place, text in texts:
+            for name, _ in _TEMPLATE.findall(text):
+                if name not in vendor.fields | {"i"}:
+                    yield place, f"no field “{name}” is discovered"
+
+
+def _unknown_measures(vendor: VendorDescription) -> Iterator[tuple[Place, str]]:
+    source = vendor.measure.source
+    for name in source.fields if source else ():
+        if source and name not in (*MEASURES, source.join):
+            yield ("measure", "source", "fields", name), f"unknown measure “{name}”"
+    for name in vendor.measure.absent:
+        if name not in MEASURES:
+            yield ("measure", "absent", name), f"unknown measure “{name}”"
+    for place, rule in enumerate(vendor.health.rules):
+        if rule.field not in vendor.health.fields:
+            yield ("health", "rules", place, "field"), f"no field “{rule.field}” of health"
+
+
+def _sources(vendor: VendorDescription) -> Iterator[tuple[Place, Source]]:
+    yield ("discover",), vendor.discover
+    for place, detail in enumerate(vendor.discover.detail):
+        yield ("discover", "detail", place), detail
+    if vendor.measure.source:
+        yield ("measure", "source"), vendor.measure.source
+
+
+def _line(node: yaml.Node | None, path: Place) -> int:
+    """Return the line of the value at `path`, or of the last node on the way to it."""
+    line = 1 if node is None else node.start_mark.line + 1
+    for part in map(str, path):
+        if isinstance(node, yaml.MappingNode):
+            found = next(((key, value) for key, value in node.value if key.value == part), None)
+            if found is None:
+                break
+            line, node = found[0].start_mark.line + 1, found[1]
+        elif isinstance(node, yaml.SequenceNode) and part.isdecimal() and int(part) < len(node.value):
+            node = node.value[int(part)]
+            line = node.start_mark.line + 1
+    return line
+
+
+def _refuse_twice(node: yaml.Node | None, file: str) -> None:
+    """Refuse a key that a table has twice: YAML would keep the last."""
+    if isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            if key.value in seen:
+                raise DescriptionError(f"{file}:{key.start_mark.line + 1}: “{key.value}” stands here twice")
+            seen.add(key.value)
+            _refuse_twice(value, file)
+    elif isinstance(node, yaml.SequenceNode):
+        for value in node.value:
+            _refuse_twice(value, file)
