@@ -111,6 +111,7 @@ def helper_spec(image_id: str) -> HelperSpec:
         labels=helper_labels(),
         command=("sh", "-c", _script()),
         capabilities=("NET_ADMIN",),
+        has_network=True,
     )
 
 

@@ -228,6 +228,10 @@ def apply_observation(agent: Agent, seen: Observation) -> None:
         "cores": seen.info.cpu_milli // MILLI,
         "has_live_restore": seen.info.has_live_restore,
         "life_id": seen.info.boot_id,
+        "runtimes": list(seen.info.runtimes),
+        "default_runtime": seen.info.default_runtime,
+        "cdi_devices": list(seen.info.cdi_devices),
+        "cgroup_version": seen.info.cgroup_version,
     }
     if seen.devices is not None:
         agent.data["devices"] = [device.to_json() for device in seen.devices]

@@ -179,16 +179,30 @@ class ContainerSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HelperSpec:
-    """A program of Berth that runs on the machine as root, in the machine's network namespace. Only
-    for images that Berth built. It sees no files of the machine and has no capabilities but those
-    listed.
+    """A program of Berth that runs on the machine as root. Only for images that Berth built.
+
+    It has no capabilities but those listed, no files of the machine but those of `mounts`, and no
+    devices but those of `grant`, whose `syscalls` are ignored: the engine's own profile holds.
+    `has_network`: it is in the machine's network namespace, else in none. `sees_processes`: it is
+    in the machine's namespaces of processes and control groups. `is_privileged`: it may do
+    everything, for changes of hardware only. `is_restarted`: the engine starts it again whenever it
+    ends and after a boot; only for `ensure_helper`. `log_bytes` limits its output.
     """
 
     name: str
     image: str
     labels: Mapping[str, str]
     command: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
     capabilities: tuple[str, ...] = ()
+    mounts: tuple[MountSpec, ...] = ()
+    grant: DeviceGrant = NO_DEVICES
+    has_network: bool = False
+    sees_processes: bool = False
+    is_privileged: bool = False
+    is_restarted: bool = False
+    mem_bytes: int = 64 * 2**20
+    log_bytes: int = 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,7 +237,9 @@ class EngineInfo:
 
     `boot_id` changes when the machine boots, after which kernel settings (such as firewall rules) and
     all processes from before `booted_at` (by the engine's clock) are lost.
-    `devices` are slots other than CPU and memory, in base units.
+    `devices` are slots other than CPU and memory, in base units. `runtimes` are the names of its
+    container runtimes, `cdi_devices` those of the devices in specifications of the Container Device
+    Interface ("nvidia.com/gpu=0"; engines from 28.3 on tell them). `cgroup_version` is 1 or 2.
     """
 
     engine_id: str
@@ -240,6 +256,10 @@ class EngineInfo:
     boot_id: str = ""
     booted_at: datetime | None = None
     devices: Mapping[str, int] = field(default_factory=dict)
+    runtimes: tuple[str, ...] = ()
+    default_runtime: str = ""
+    cdi_devices: tuple[str, ...] = ()
+    cgroup_version: int = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,8 +359,10 @@ class ContainerRuntime(ABC):
         """Return networks that carry all these labels, ordered by name."""
 
     @abstractmethod
-    def ensure_volume(self, name: str, labels: Mapping[str, str]) -> None:
-        """Create the volume unless it exists; the content of an existing one is kept."""
+    def ensure_volume(self, name: str, labels: Mapping[str, str], *, tmpfs_bytes: int = 0) -> None:
+        """Create the volume unless it exists; the content of an existing one is kept. With
+        `tmpfs_bytes` it is memory of at most this size, empty once no running container has it.
+        """
 
     @abstractmethod
     def remove_volume(self, name: str) -> None:
@@ -402,6 +424,13 @@ class ContainerRuntime(ABC):
     def run_helper(self, spec: HelperSpec, *, timeout_s: int = 30) -> ProcessResult:
         """Run the helper to its end and remove it, whatever the outcome. Raises ImageMissing, and
         ProcessTimeout if it still runs after `timeout_s`.
+        """
+
+    @abstractmethod
+    def ensure_helper(self, spec: HelperSpec) -> ContainerState:
+        """Start the helper, which runs on, and return its state. One of this name that runs by an
+        equal spec is left alone; any other is replaced. `remove_container` ends it,
+        `AsyncRuntime.read_last_line` reads what it said last. Raises ImageMissing, ContainerConflict.
         """
 
     # Inside a container

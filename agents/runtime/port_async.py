@@ -146,5 +146,12 @@ class AsyncRuntime(ABC):
         """
 
     @abstractmethod
+    async def read_last_line(self, name: str) -> bytes:
+        """Return the last complete line that the container wrote, of at most 48 KiB and without its
+        end; b"" if there is none. Raises ContainerGone if the container is absent, and
+        RuntimeUnavailable without an answer within MEASURE_TIMEOUT_S.
+        """
+
+    @abstractmethod
     async def close(self) -> None:
         """Close all connections."""

@@ -22,12 +22,13 @@ from tests import engines
 @dataclass(frozen=True, slots=True)
 class Rig:
     """An engine under test. Names from `name` are its own; `run_to_end` has a container say something and exit,
-    `run_out_of_memory` a program in it."""
+    `run_out_of_memory` a program in it. `say`: output that the command of a container has on a real engine."""
 
     runtime: ContainerRuntime
     make_async: Callable[[], AsyncRuntime]
     run_to_end: Callable[[ContainerSpec, bytes, int], None]
     run_out_of_memory: Callable[[str], None]
+    say: Callable[[str, bytes], None] = lambda name, output: None
     image: str = engines.TINY_IMAGE
 
     def name(self) -> str:
@@ -67,7 +68,9 @@ def _simulated_rig(state: EngineState | None = None) -> Rig:
         runtime.start_container(spec.name)
         runtime.finish(spec.name, exit_code=exit_code, output=output)
 
-    return Rig(runtime, lambda: SimulatedAsyncRuntime(runtime), run_to_end, runtime.kill_for_memory)
+    return Rig(
+        runtime, lambda: SimulatedAsyncRuntime(runtime), run_to_end, runtime.kill_for_memory, runtime.say
+    )
 
 
 def _docker_rig() -> Rig:

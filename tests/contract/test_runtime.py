@@ -1,5 +1,6 @@
 """Promises of every container runtime, tested against Docker and the simulated one."""
 
+import asyncio
 import io
 import os
 import re
@@ -47,6 +48,8 @@ def test_info_tells_what_the_machine_has(rig: Rig) -> None:
     assert info.architecture in ("x86_64", "aarch64")
     assert info.cpu_milli >= 1000
     assert info.mem_bytes > 2**28
+    assert info.cgroup_version in (1, 2)
+    assert info.default_runtime in ("", *info.runtimes)
     assert info.booted_at is None or info.booted_at < datetime.now(UTC)
 
 
@@ -287,6 +290,28 @@ def test_helper_runs_to_its_end_and_leaves_nothing(rig: Rig) -> None:
 def test_helper_without_its_image_is_a_fault(rig: Rig) -> None:
     with pytest.raises(ImageMissing):
         rig.runtime.run_helper(helper(rig, "true", image="berth-test/nothing:1"))
+
+
+async def test_helper_runs_on_until_it_is_removed_and_its_last_whole_line_is_read(
+    rig: Rig, async_runtime: AsyncRuntime
+) -> None:
+    spec = helper(rig, "sh", "-c", "echo one; echo two; printf half; exec sleep 1000")
+    first = rig.runtime.ensure_helper(spec)
+    rig.say(spec.name, b"one\ntwo\nhalf")
+    async with asyncio.timeout(10):
+        while await async_runtime.read_last_line(spec.name) != b"two":
+            await asyncio.sleep(0.01)
+    again = rig.runtime.ensure_helper(spec)
+    assert (again.status, again.started_at) == (ContainerStatus.RUNNING, first.started_at)
+
+    changed = rig.runtime.ensure_helper(replace(spec, environment={"BERTH_INTERVAL_S": "5"}))
+    assert changed.started_at != first.started_at
+    assert [each.name for each in rig.runtime.list_containers(spec.labels)].count(spec.name) == 1
+    with pytest.raises(ContainerConflict):
+        rig.runtime.ensure_helper(replace(spec, labels=FOREIGN))
+    rig.runtime.remove_container(spec.name)
+    with pytest.raises(ContainerGone):
+        await async_runtime.read_last_line(spec.name)
 
 
 # On the event loop

@@ -147,6 +147,7 @@ def on_machine(runtime: DockerRuntime, image_id: str, *command: str) -> str:
         labels=engines.LABELS,
         command=command,
         capabilities=("NET_ADMIN",),
+        has_network=True,
     )
     return runtime.run_helper(spec).output.decode()
 
@@ -215,7 +216,9 @@ class InNetworkOf(DockerRuntime):
         self._network = f"container:{container}"
 
     def run_helper(self, spec: HelperSpec, *, timeout_s: int = 30) -> ProcessResult:
-        return run_once(self._client, spec.name, moved(helper_config(spec), self._network), timeout_s)
+        return run_once(
+            self._client, spec.name, moved(helper_config(spec), self._network), timeout_s, spec.log_bytes
+        )
 
 
 def moved(config: dict[str, Any], network: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import pytest
 
+from agents.accelerators.grant import DeviceGrant, DeviceNode
 from agents.accelerators.vendor_runtimes import NO_ACCELERATORS
 from agents.runtime.docker.async_runtime import DockerAsyncRuntime
 from agents.runtime.docker.encoding import bridge_name
@@ -205,7 +206,7 @@ def helper(*command: str, **changes: object) -> HelperSpec:
 
 def test_helper_stands_in_the_machine_s_network_with_its_capability_alone(runtime: DockerRuntime) -> None:
     script = "echo user $(id -u); readlink /proc/self/ns/net; grep CapEff /proc/self/status; touch /x; exit 3"
-    done = runtime.run_helper(helper("sh", "-c", script, capabilities=("NET_ADMIN",)))
+    done = runtime.run_helper(helper("sh", "-c", script, capabilities=("NET_ADMIN",), has_network=True))
 
     said = done.output.decode()
     assert done.exit_code == 3
@@ -213,6 +214,39 @@ def test_helper_stands_in_the_machine_s_network_with_its_capability_alone(runtim
     assert os.readlink("/proc/self/ns/net") in said
     assert "CapEff:\t0000000000001000" in said
     assert "Read-only" in said
+
+
+def test_helper_has_the_files_devices_and_processes_that_it_names_and_no_network(
+    runtime: DockerRuntime,
+) -> None:
+    volume, other = (f"berth-test-{uuid4().hex[:12]}" for _ in range(2))
+    runtime.ensure_volume(volume, engines.LABELS, tmpfs_bytes=2**20)
+    runtime.ensure_volume(other, engines.LABELS)
+    script = """
+    ls /sys/class/net; ls -d /proc/$KEPT_PID; head -c 1 /dev/granted | wc -c; head -c 1 /dev/full | wc -c
+    touch /kept/a /shared/a && echo written; touch /machine/a; df -k /shared | tail -n 1 | tr -s ' '
+    mknod /kept/node c 1 3 && head -c 1 /kept/node"""
+    spec = helper(
+        "sh", "-c", script,
+        environment={"KEPT_PID": str(os.getpid())},
+        mounts=(
+            MountSpec("bind", "/machine", "/etc", is_readonly=True),
+            MountSpec("volume", "/kept", other),
+            MountSpec("volume", "/shared", volume),
+        ),
+        grant=DeviceGrant(nodes=(DeviceNode("/dev/zero", "/dev/granted"),)),
+        sees_processes=True,
+    )  # fmt: skip
+    said = runtime.run_helper(spec).output.decode()
+    runtime.remove_volume(volume)
+    runtime.remove_volume(other)
+
+    assert "lo\n/proc/" in said
+    assert "\n1\n" in said
+    assert "written\n" in said
+    assert "tmpfs 1024 " in said
+    assert "/machine/a: Read-only file system" in said
+    assert "/kept/node" in said
 
 
 def test_helper_that_does_not_end_is_ended(runtime: DockerRuntime) -> None:

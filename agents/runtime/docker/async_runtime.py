@@ -64,5 +64,10 @@ class DockerAsyncRuntime(AsyncRuntime):
     ) -> AsyncGenerator[LogPart, None]:
         return logs.follow(self._http, name, position, has_previews=has_previews)
 
+    async def read_last_line(self, name: str) -> bytes:
+        with translated(self.address):
+            async with asyncio.timeout(MEASURE_TIMEOUT_S):
+                return await logs.last_line(self._http, name)
+
     async def close(self) -> None:
         await self._http.close()

@@ -46,7 +46,6 @@ large layer.
 """
 
 READ_BYTES = 2**16
-HELPER_OUTPUT_BYTES = 2**16
 
 TRANSPORT_FAULTS = (
     requests.RequestException,
@@ -265,13 +264,15 @@ def message_of(answer: requests.Response) -> str:
         return f"HTTP {answer.status_code}"
 
 
-def run_once(client: EngineClient, name: str, config: dict[str, Any], timeout_s: int) -> ProcessResult:
+def run_once(
+    client: EngineClient, name: str, config: dict[str, Any], timeout_s: int, output_bytes: int
+) -> ProcessResult:
     """Create a container, run it to its end and remove it. Raises ProcessTimeout."""
     client.create_container_from_config(config, name)  # type: ignore[no-untyped-call]
     try:
         client.start(name)
         code = client.wait(name, timeout=timeout_s)["StatusCode"]
-        return ProcessResult(exit_code=code, output=client.logs(name)[:HELPER_OUTPUT_BYTES])
+        return ProcessResult(exit_code=code, output=client.logs(name)[:output_bytes])
     except (requests.Timeout, requests.ConnectionError) as error:
         raise ProcessTimeout(f"The helper {name} did not end within {timeout_s} s.") from error
     finally:

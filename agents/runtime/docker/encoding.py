@@ -8,7 +8,7 @@ import ipaddress
 import json
 import re
 import tarfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
@@ -54,8 +54,10 @@ command instead of its process alone.
 
 BRIDGE_NAME_LENGTH = 15
 FRAME_HEADER_LENGTH = 8
-HELPER_MEM_BYTES = 64 * 2**20
-HELPER_PIDS = 32
+HELPER_PIDS = 64
+SHM_BYTES = 64 * 2**20
+HELPER_SPEC_LABEL = "io.berth.helper"
+"""Label with a checksum of a helper's configuration, by which `ensure_helper` finds a changed spec."""
 
 _MACHINE_NAMES = {"amd64": "x86_64", "arm64": "aarch64"}
 _ENGINE_STATUS = {
@@ -132,7 +134,7 @@ def _host_config(spec: ContainerSpec) -> Json:
         "Ulimits": [
             {"Name": "nofile", "Soft": spec.nofile, "Hard": spec.nofile},
             {"Name": "core", "Soft": 0, "Hard": 0},
-            *([{"Name": "memlock", "Soft": -1, "Hard": -1}] if grant.locks_memory else []),
+            *_memory_lock(grant),
         ],
         "LogConfig": {
             "Type": "json-file",
@@ -145,12 +147,7 @@ def _host_config(spec: ContainerSpec) -> Json:
         "IpcMode": "private",
         "NetworkMode": spec.network or "none",
         "RestartPolicy": {"Name": "no"},
-        "Mounts": [_mount(mount) for mount in spec.mounts if mount.kind != "tmpfs"]
-        + [
-            _mount(MountSpec("bind", bound.target or bound.source, bound.source, True))
-            for bound in grant.binds
-        ],
-        "Tmpfs": {mount.target: _tmpfs(mount) for mount in spec.mounts if mount.kind == "tmpfs"},
+        **_mounts(spec.mounts, grant),
         **_devices(grant),
     }
 
@@ -181,29 +178,63 @@ def _device_request(request: DriverRequest) -> Json:
 
 
 def helper_config(spec: HelperSpec) -> Json:
-    """Return the body of POST /containers/create for a helper: root in the machine's network and
-    user namespaces, with everything else restricted. The image's user and entry point are ignored.
+    """Return the body of POST /containers/create for a helper: root in the machine's user namespace,
+    with everything else restricted. The image's user and entry point are ignored.
     """
+    environment = {
+        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        **NO_ACCELERATORS,
+        **spec.environment,
+        **spec.grant.environment,
+    }
+    host_config: Json = {
+        "NetworkMode": "host" if spec.has_network else "none",
+        "UsernsMode": "host",
+        "PidMode": "host" if spec.sees_processes else "",
+        "CgroupnsMode": "host" if spec.sees_processes else "private",
+        "Privileged": spec.is_privileged,
+        "CapDrop": ["ALL"],
+        "CapAdd": [*spec.capabilities, *spec.grant.capabilities],
+        "SecurityOpt": ["no-new-privileges:true"],
+        "ReadonlyRootfs": True,
+        "Memory": spec.mem_bytes,
+        "PidsLimit": HELPER_PIDS,
+        "RestartPolicy": {"Name": "unless-stopped" if spec.is_restarted else "no"},
+        "LogConfig": {"Type": "json-file", "Config": {"max-size": str(spec.log_bytes)}},
+        "ShmSize": max(SHM_BYTES, spec.grant.shm_bytes),
+        "Ulimits": _memory_lock(spec.grant),
+        **_mounts(spec.mounts, spec.grant),
+        **_devices(spec.grant),
+    }
     return {
         "Image": spec.image,
         "Labels": dict(spec.labels),
         "Entrypoint": list(spec.command),
         "Cmd": [],
-        "Env": ["PATH=/usr/sbin:/usr/bin:/sbin:/bin"],
+        "Env": [f"{name}={value}" for name, value in sorted(environment.items())],
         "User": "0:0",
         "WorkingDir": "/",
-        "HostConfig": {
-            "NetworkMode": "host",
-            "UsernsMode": "host",
-            "CapDrop": ["ALL"],
-            "CapAdd": list(spec.capabilities),
-            "SecurityOpt": ["no-new-privileges:true"],
-            "ReadonlyRootfs": True,
-            "Memory": HELPER_MEM_BYTES,
-            "PidsLimit": HELPER_PIDS,
-            "LogConfig": {"Type": "json-file", "Config": {"max-size": "1m"}},
-        },
+        "HostConfig": host_config,
     }
+
+
+def lasting_helper_config(spec: HelperSpec) -> Json:
+    """Return `helper_config` with a label that is equal for equal specs only."""
+    config = helper_config(spec)
+    checksum = sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
+    return config | {"Labels": config["Labels"] | {HELPER_SPEC_LABEL: checksum}}
+
+
+def _mounts(mounts: Sequence[MountSpec], grant: DeviceGrant) -> Json:
+    bound = [MountSpec("bind", path.target or path.source, path.source, True) for path in grant.binds]
+    return {
+        "Mounts": [_mount(mount) for mount in (*mounts, *bound) if mount.kind != "tmpfs"],
+        "Tmpfs": {mount.target: _tmpfs(mount) for mount in mounts if mount.kind == "tmpfs"},
+    }
+
+
+def _memory_lock(grant: DeviceGrant) -> list[Json]:
+    return [{"Name": "memlock", "Soft": -1, "Hard": -1}] if grant.locks_memory else []
 
 
 def _mount(mount: MountSpec) -> Json:
@@ -223,6 +254,11 @@ def _tmpfs(mount: MountSpec) -> str:
     """
     access = "ro" if mount.is_readonly else "rw"
     return f"{access},nosuid,nodev,exec,mode=1777,size={mount.size_bytes}"
+
+
+def tmpfs_options(size_bytes: int) -> dict[str, str]:
+    """Return the driver options of a volume in memory."""
+    return {"type": "tmpfs", "device": "tmpfs", "o": f"size={size_bytes},mode=1777"}
 
 
 def network_config(spec: NetworkSpec, subnet: ipaddress.IPv4Network, spare: int = 0) -> Json:
@@ -302,6 +338,12 @@ def registry_headers(credentials: RegistryCredentials | None) -> dict[str, str]:
 
 
 # Answers of the engine
+
+
+def cdi_devices(info: Json) -> tuple[str, ...]:
+    """Return the names of CDI devices in GET /info."""
+    found = info.get("DiscoveredDevices") or []
+    return tuple(sorted(device["ID"] for device in found if device.get("Source") == "cdi"))
 
 
 def parse_instant(text: str) -> datetime | None:

@@ -54,6 +54,9 @@ BELL_S = 10.0
 """Seconds after which a log is read again even if the engine did not signal more."""
 
 SILENCE_S = 60.0
+LINE_PIECES = 3
+"""Number of entries that `last_line` reads; engines split longer lines into pieces of 16 KiB."""
+
 ENTRY_BYTES = 69
 """Bytes that the json-file driver writes beside the text of an entry."""
 
@@ -114,6 +117,13 @@ def read_tail(client: EngineClient, name: str, limit_bytes: int) -> LogTail:
         while data := answer.raw.read1(READ_BYTES):
             entries += splitter.feed(data)
     return LogTail(tuple(entries), is_cut=stored_bytes(entries) >= least_left).last(limit_bytes)
+
+
+async def last_line(http: EngineHttp, name: str) -> bytes:
+    """Return the last complete line of a log; one of more than LINE_PIECES pieces loses its begin."""
+    async with aclosing(_read(http, name, str(LINE_PIECES + 1))) as batches:
+        text = b"".join([entry.text async for batch in batches for entry in batch])
+    return text[: text.rfind(b"\n") + 1].rstrip(b"\n").rpartition(b"\n")[2]
 
 
 async def follow(

@@ -32,10 +32,12 @@ from agents.runtime.docker.connection import (
 from agents.runtime.docker.encoding import (
     PullTracker,
     carries,
+    cdi_devices,
     container_config,
     free_subnets,
     helper_config,
     image_info,
+    lasting_helper_config,
     machine_name,
     memory_kill_of,
     network_config,
@@ -45,6 +47,7 @@ from agents.runtime.docker.encoding import (
     state_of_inspection,
     state_of_listing,
     subnets_of,
+    tmpfs_options,
 )
 from agents.runtime.docker.log_entries import LogTail
 from agents.runtime.docker.logs import read_tail
@@ -113,6 +116,10 @@ class DockerRuntime(ContainerRuntime):
             root_dir=body.get("DockerRootDir", ""),
             boot_id=boot_id,
             booted_at=booted_at,
+            runtimes=tuple(sorted(body.get("Runtimes") or ())),
+            default_runtime=body.get("DefaultRuntime", ""),
+            cdi_devices=cdi_devices(body),
+            cgroup_version=int(body.get("CgroupVersion") or 1),
         )
 
     def close(self) -> None:
@@ -209,13 +216,14 @@ class DockerRuntime(ContainerRuntime):
         return labelled(self._client.networks(filters=label_filter(labels)))
 
     @answered
-    def ensure_volume(self, name: str, labels: Mapping[str, str]) -> None:
+    def ensure_volume(self, name: str, labels: Mapping[str, str], *, tmpfs_bytes: int = 0) -> None:
         client = self._client
-        made = client.create_volume(name, driver="local", labels=dict(labels))
+        options = tmpfs_options(tmpfs_bytes) if tmpfs_bytes else None
+        made = client.create_volume(name, driver="local", driver_opts=options, labels=dict(labels))
         if not made.get("Labels"):
             # An engine killed while it creates a volume keeps its directory but loses its labels.
             client.remove_volume(name)
-            made = client.create_volume(name, driver="local", labels=dict(labels))
+            made = client.create_volume(name, driver="local", driver_opts=options, labels=dict(labels))
         if not carries(made.get("Labels"), labels):
             raise ContainerConflict(f"Volume {name} exists and is not ours.")
 
@@ -312,7 +320,25 @@ class DockerRuntime(ContainerRuntime):
 
     @answered
     def run_helper(self, spec: HelperSpec, *, timeout_s: int = 30) -> ProcessResult:
-        return run_once(self._client, spec.name, helper_config(spec), timeout_s)
+        return run_once(self._client, spec.name, helper_config(spec), timeout_s, spec.log_bytes)
+
+    @answered
+    def ensure_helper(self, spec: HelperSpec) -> ContainerState:
+        client, config = self._client, lasting_helper_config(spec)
+        with suppress(docker.errors.NotFound):
+            state = state_of_inspection(client.inspect_container(spec.name))
+            if not carries(state.labels, spec.labels):
+                raise ContainerConflict(f"Container {spec.name} exists and is not ours.")
+            if state.status is ContainerStatus.RUNNING and carries(state.labels, config["Labels"]):
+                return state
+            client.remove_container(spec.name, v=True, force=True)
+        try:
+            client.create_container_from_config(config, spec.name)  # type: ignore[no-untyped-call]
+        except docker.errors.APIError as error:
+            if error.status_code != requests.codes.conflict:  # another caller was faster
+                raise
+        client.start(spec.name)
+        return state_of_inspection(client.inspect_container(spec.name))
 
     # Inside a container
 

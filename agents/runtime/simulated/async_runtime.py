@@ -65,6 +65,11 @@ class SimulatedAsyncRuntime(AsyncRuntime):
             if is_open:
                 await asyncio.sleep(LOG_POLL_S)
 
+    async def read_last_line(self, name: str) -> bytes:
+        await asyncio.sleep(self._runtime.delay_s)
+        output, _ = self._runtime.output_of(name)
+        return output[: output.rfind(b"\n") + 1].rstrip(b"\n").rpartition(b"\n")[2]
+
     async def close(self) -> None:
         return
 

@@ -7,13 +7,13 @@ a portal.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from threading import RLock
 
-from agents.runtime.docker.encoding import carries, free_subnets
+from agents.runtime.docker.encoding import carries, free_subnets, lasting_helper_config
 from agents.runtime.docker.log_entries import LogTail
 from agents.runtime.port import (
     ContainerGone,
@@ -64,7 +64,7 @@ SIGTERM_EXIT_CODE = 143
 class SimulatedRuntime(ContainerRuntime):
     """Simulated engine. `registry` lists the images that can be pulled, `images` those on the
     machine; `has_any_image` means every image is there. `devices` are slots other than CPU and
-    memory.
+    memory. `helpers` are the specs of all helpers so far; a test replaces `answer_helper`.
     """
 
     def __init__(  # noqa: PLR0913 -- all by name
@@ -104,6 +104,7 @@ class SimulatedRuntime(ContainerRuntime):
         self._networks, self._volumes = self._state.networks, self._state.volumes
         self._containers = self._state.containers
         self.helpers: list[HelperSpec] = []
+        self.answer_helper: Callable[[HelperSpec], ProcessResult] = lambda spec: ProcessResult(0, b"")
 
     def finish(
         self, name: str, *, exit_code: int = 0, output: bytes = b"", was_oom_killed: bool = False
@@ -113,6 +114,13 @@ class SimulatedRuntime(ContainerRuntime):
             container = self._running(name)
             container.output += output
             self._end(container, exit_code, was_oom_killed)
+
+    def say(self, name: str, output: bytes) -> None:
+        """Append `output` to the log of a running container."""
+        with self._lock:
+            container = self._running(name)
+            container.output += output
+            self._containers[name] = container
 
     def kill_for_memory(self, name: str, at: datetime | None = None) -> None:
         """Record an out-of-memory kill of a process other than the main one in a running container."""
@@ -203,7 +211,7 @@ class SimulatedRuntime(ContainerRuntime):
                 {name: network.labels for name, network in self._networks.items()}, labels
             )
 
-    def ensure_volume(self, name: str, labels: Mapping[str, str]) -> None:
+    def ensure_volume(self, name: str, labels: Mapping[str, str], *, tmpfs_bytes: int = 0) -> None:
         with self._call():
             check_labels(name, self._volumes.setdefault(name, dict(labels)), labels)
 
@@ -298,7 +306,33 @@ class SimulatedRuntime(ContainerRuntime):
         if self.inspect_image(spec.image) is None:
             raise ImageMissing(f"No such image: {spec.image}")
         self.helpers.append(spec)
-        return ProcessResult(exit_code=0, output=b"")
+        return self.answer_helper(spec)
+
+    def ensure_helper(self, spec: HelperSpec) -> ContainerState:
+        labels = lasting_helper_config(spec)["Labels"]
+        known = self.inspect_container(spec.name)
+        if known is not None:
+            check_labels(spec.name, known.labels, spec.labels)
+            if known.status is ContainerStatus.RUNNING and carries(known.labels, labels):
+                return known
+            self.remove_container(spec.name)
+        self.ensure_container(
+            ContainerSpec(
+                name=spec.name,
+                image=spec.image,
+                labels=labels,
+                mounts=spec.mounts,
+                cpu_milli=0,
+                mem_bytes=spec.mem_bytes,
+            )
+        )
+        self.helpers.append(spec)
+        self.start_container(spec.name)
+        with self._lock:
+            container = self._present(spec.name)
+            container.ends_at = None  # it runs until it is removed, unlike sessions
+            self._containers[spec.name] = container
+            return container.state
 
     # Inside a container
 

@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import tarfile
+from dataclasses import replace
 from datetime import UTC, datetime
 from ipaddress import IPv4Network
 from itertools import pairwise
@@ -22,6 +23,7 @@ from agents.runtime.port import (
     ContainerSpec,
     ContainerStatus,
     DeviceUnavailable,
+    HelperSpec,
     ImageMissing,
     MountSpec,
     NetworkMissing,
@@ -53,6 +55,47 @@ def test_container_has_no_capability_no_new_privilege_and_no_swap() -> None:
     assert host["Memory"] == host["MemorySwap"] == 2**30
     assert "Privileged" not in host
     assert "PortBindings" not in host
+
+
+def test_helper_has_what_its_spec_names_and_nothing_more() -> None:
+    plain = HelperSpec(name="berth-look", image="berth/tools:1", labels={"a": "b"}, command=("look",))
+    host = encoding.helper_config(plain)["HostConfig"]
+    assert (host["NetworkMode"], host["PidMode"], host["CgroupnsMode"]) == ("none", "", "private")
+    assert (host["Privileged"], host["CapDrop"], host["CapAdd"], host["Mounts"]) == (False, ["ALL"], [], [])
+    assert host["RestartPolicy"] == {"Name": "no"}
+    assert {"Devices", "DeviceRequests", "Runtime", "GroupAdd"}.isdisjoint(host)
+    assert "HABANA_VISIBLE_DEVICES=none" in encoding.helper_config(plain)["Env"]
+
+    grant = DeviceGrant(
+        nodes=(DeviceNode("/dev/rbln3", "/dev/rbln0"),),
+        requests=(DriverRequest("nvidia", ("GPU-1",), ("gpu", "utility")),),
+        runtime="habana",
+        environment={"HABANA_VISIBLE_DEVICES": "all"},
+        groups=(44,),
+        binds=(BoundPath("/opt/groq"),),
+        locks_memory=True,
+    )
+    config = encoding.helper_config(replace(plain, grant=grant, sees_processes=True, is_restarted=True))
+    host = config["HostConfig"]
+    assert host["Devices"] == [
+        {"PathOnHost": "/dev/rbln3", "PathInContainer": "/dev/rbln0", "CgroupPermissions": "rw"}
+    ]
+    assert host["DeviceRequests"] == [
+        {"Driver": "nvidia", "DeviceIDs": ["GPU-1"], "Capabilities": [["gpu", "utility"]]}
+    ]
+    assert (host["Runtime"], host["GroupAdd"], host["PidMode"]) == ("habana", ["44"], "host")
+    assert [(mount["Source"], mount["Target"], mount["ReadOnly"]) for mount in host["Mounts"]] == [
+        ("/opt/groq", "/opt/groq", True)
+    ]
+    assert {"Name": "memlock", "Soft": -1, "Hard": -1} in host["Ulimits"]
+    assert host["RestartPolicy"] == {"Name": "unless-stopped"}
+    assert "HABANA_VISIBLE_DEVICES=all" in config["Env"]
+
+
+def test_engine_tells_its_cdi_devices_from_others() -> None:
+    told = [{"Source": "cdi", "ID": "nvidia.com/gpu=0"}, {"Source": "other", "ID": "x"}]
+    assert encoding.cdi_devices({"DiscoveredDevices": told}) == ("nvidia.com/gpu=0",)
+    assert encoding.cdi_devices({}) == ()
 
 
 def test_limits_of_the_container_are_those_of_the_spec() -> None:
