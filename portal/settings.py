@@ -323,6 +323,7 @@ SPECTACULAR_SETTINGS = {
         "SharingEnum": "sessions_app.api.sharing.SHARINGS",
         "LevelEnum": "accounts.api.policy_serializers.LEVELS",
         "GrantLevelEnum": "agents.api.serializers.GRANT_LEVELS",
+        "SharingModeEnum": "agents.api.sharing.MODES",
         "RoleEnum": "accounts.api.people_serializers.ROLES",
         "SignUpEnum": "accounts.api.invitations.WAYS",
         "InvitationStateEnum": "accounts.api.invitations.STATES",

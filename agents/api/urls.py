@@ -1,6 +1,7 @@
 from django.urls import path
 
 from agents.api.reservations import ReservationListView, ReservationView
+from agents.api.sharing import SharingRuleListView, SharingRuleView
 from agents.api.views import (
     AgentListView,
     GrantListView,
@@ -20,5 +21,7 @@ urlpatterns = [
     path(f"{GROUP}grants/<int:grant_id>/", GrantView.as_view(), name="api-resource-group-grant"),
     path(f"{GROUP}reservations/", ReservationListView.as_view(), name="api-reservations"),
     path(f"{GROUP}reservations/<int:reservation_id>/", ReservationView.as_view(), name="api-reservation"),
+    path(f"{GROUP}sharing-rules/", SharingRuleListView.as_view(), name="api-sharing-rules"),
+    path(f"{GROUP}sharing-rules/<int:rule_id>/", SharingRuleView.as_view(), name="api-sharing-rule"),
     path(f"{GROUP}agents/", GroupAgentListView.as_view(), name="api-resource-group-agents"),
 ]

@@ -16,6 +16,7 @@ from agents.models.resource_group import (
     SessionType,
     Strategy,
 )
+from agents.models.sharing import SharingMode, SharingRule
 
 __all__ = [
     "DEVICE_FIELDS",
@@ -37,6 +38,8 @@ __all__ = [
     "ResourceGroupQuerySet",
     "Scheduler",
     "SessionType",
+    "SharingMode",
+    "SharingRule",
     "Strategy",
     "Withheld",
 ]

@@ -351,6 +351,10 @@ GET    api-reservations                    401        200        200        200 
 POST   api-reservations                    401        403        403        403        403        403        403        201        403        403  reservation
 PATCH  api-reservation                     401        403        403        403        403        403        403        200        403        403  reservation-change
 DELETE api-reservation                     401        403        403        403        403        403        403        204        403        403
+GET    api-sharing-rules                   401        200        200        200        200        200        200        200        200        200
+POST   api-sharing-rules                   401        403        403        403        403        403        403        201        403        403  sharing-rule
+PATCH  api-sharing-rule                    401        403        403        403        403        403        403        200        403        403  sharing-rule-change
+DELETE api-sharing-rule                    401        403        403        403        403        403        403        204        403        403
 POST   api-resource-group-agents           401        403        403        403        403        403        403        200        403        403  agent
 POST   api-resource-groups                 401        403        403        403        403        403        403        201        403        403  name
 GET    api-folders                         401        200        200        200        200        200        200        200        200        200

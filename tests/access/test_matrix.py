@@ -53,6 +53,7 @@ OBJECT_PARAMETERS = {
     "preset_id",
     "array_id",
     "reservation_id",
+    "rule_id",
 }  # fmt: skip
 FRAGMENTS = {"expected-starts", "notifications-bell", "session-summary"}
 INLINE = re.compile(r"""<script(?![^>]*\bsrc=)[^>]*>|<[^>]+\s(?:style|on[a-z]+)=["']|<style|javascript:""")

@@ -35,9 +35,10 @@ from accounts.models import (
 )
 from accounts.policies.service import create_policy
 from accounts.tenancy.user_import import check_import
-from agents.models import GroupGrant, Reservation
+from agents.models import GroupGrant, Reservation, SharingRule
 from agents.reservations.service import reserve_agents
 from agents.resource_groups.service import save_limit
+from agents.sharing.service import create_sharing_rule
 from common import clock
 from common.actors import SYSTEM
 from common.audit import audit_log
@@ -78,6 +79,7 @@ class World:
     policy: ResourcePolicy
     grant: GroupGrant
     reservation: Reservation
+    sharing_rule: SharingRule
     tick: KeptTick
     budget: Budget
     price: Price
@@ -121,6 +123,7 @@ class World:
             "group_id": 10**9 if is_absent else self.place.group.pk,
             "grant_id": 10**9 if is_absent else self.grant.pk,
             "reservation_id": 10**9 if is_absent else self.reservation.pk,
+            "rule_id": 10**9 if is_absent else self.sharing_rule.pk,
             "tick_id": 10**9 if is_absent else self.tick.pk,
             "scope_id": 10**9 if is_absent else self.place.owner.pk,
             "level": "user",
@@ -257,6 +260,8 @@ class World:
                 "starts_at": f"{self.reservation.starts_at:%Y-%m-%dT%H:%M}",
                 "ends_at": f"{self.reservation.ends_at:%Y-%m-%dT%H:%M}",
             },
+            "sharing-rule": {"model": "H100", "mode": "slice"},
+            "sharing-rule-change": {"smallest_share": 250},
             "limit-form": {"name": f"new-{next(_numbers)}", "each_cpu": "8"},
             "grant": {"level": "user", "id": self.place.owner.pk},
             "grant-form": {"level": "user", "grantee": self.place.owner.email},
@@ -311,6 +316,7 @@ def make_world(root: Path) -> World:
             starts_at=clock.now() + timedelta(days=100),
             ends_at=clock.now() + timedelta(days=101),
         ),
+        sharing_rule=create_sharing_rule(actor=SYSTEM, group_id=place.group.pk, mode="slice"),
         tick=KeptTick.objects.earliest("pk"),
         template=create_template(
             actor=factories.actor_for(place.owner), name="usual", sharing="own", body=place.request()

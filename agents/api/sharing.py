@@ -1,0 +1,123 @@
+"""REST views of the sharing rules of a resource group."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.generics import GenericAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from accounts.selectors import require_superadmin
+from agents.models import MODEL_LENGTH, SharingMode, SharingRule
+from agents.models.sharing import REFERENCE_LENGTH
+from agents.selectors import access_group
+from agents.sharing import service
+from agents.sharing.selectors import sharing_rules
+from common.rest.actor import actor_of
+from common.rest.idempotency import takes_idempotency_key
+from common.rest.input import InputSerializer, TextField
+from common.rest.pagination import StandardPagination
+from common.token_scopes import EVERY_TOKEN, FOR_ADMIN
+from common.values.resources import MILLI
+
+MODES = list(SharingMode.values)
+_MODEL = "Model of the devices, as agents report it; empty: all models."
+_MODE = (
+    "forbidden: whole devices only; slice: time slicing, no limits; memory: the driver limits memory; mps: "
+    "CUDA MPS; hook: a CUDA hook library from `hook_image`."
+)
+_SHARE = "Smallest part of a device that a session may request, in thousandths."
+_IMAGE = "Image that contains the hook library; for the mode hook only."
+_MIG = "true: an empty device may be split when a session asks for a MIG profile."
+
+
+class SharingRuleInput(InputSerializer):
+    model = TextField(max_length=MODEL_LENGTH, required=False, allow_blank=True, help_text=_MODEL)
+    mode = serializers.ChoiceField(choices=MODES, help_text=_MODE)
+    smallest_share = serializers.IntegerField(
+        min_value=1, max_value=MILLI - 1, required=False, help_text=_SHARE
+    )
+    hook_image = TextField(max_length=REFERENCE_LENGTH, required=False, allow_blank=True, help_text=_IMAGE)
+    mig_on_demand = serializers.BooleanField(required=False, help_text=_MIG)
+
+
+class SharingRuleChange(InputSerializer):
+    """Changes of a rule; absent fields stay unchanged."""
+
+    model = TextField(max_length=MODEL_LENGTH, required=False, allow_blank=True, help_text=_MODEL)
+    mode = serializers.ChoiceField(choices=MODES, required=False, help_text=_MODE)
+    smallest_share = serializers.IntegerField(
+        min_value=1, max_value=MILLI - 1, required=False, help_text=_SHARE
+    )
+    hook_image = TextField(max_length=REFERENCE_LENGTH, required=False, allow_blank=True, help_text=_IMAGE)
+    mig_on_demand = serializers.BooleanField(required=False, help_text=_MIG)
+
+
+class SharingRuleOut(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    model = serializers.CharField(allow_blank=True, help_text=_MODEL)
+    mode = serializers.CharField(help_text=_MODE)
+    smallest_share = serializers.IntegerField(help_text=_SHARE)
+    hook_image = serializers.CharField(allow_blank=True, help_text=_IMAGE)
+    mig_on_demand = serializers.BooleanField(help_text=_MIG)
+    isolation = serializers.CharField(
+        allow_blank=True, help_text="Isolation of a part, if the mechanism works on the machine."
+    )
+    isolation_sentence = serializers.CharField(source="isolation.sentence", help_text="What that means.")
+
+
+class SharingRuleListView(GenericAPIView[SharingRule]):
+    token_scopes = FOR_ADMIN
+    token_scopes_of = {"GET": EVERY_TOKEN}  # noqa: RUF012
+    serializer_class = SharingRuleOut
+    pagination_class = StandardPagination
+    queryset = SharingRule.objects.none()
+
+    @extend_schema(operation_id="list_sharing_rules", responses=SharingRuleOut(many=True))
+    def get(self, request: Request, group_id: int) -> Response:
+        """List the rules by which devices of the group are shared, by model.
+        Without a rule, parts of devices are time slices without limits.
+        """
+        page = self.paginate_queryset(sharing_rules(access_group(actor_of(request), group_id)))
+        return self.get_paginated_response(SharingRuleOut(page, many=True).data)
+
+    @extend_schema(
+        operation_id="create_sharing_rule", request=SharingRuleInput, responses={201: SharingRuleOut}
+    )
+    @takes_idempotency_key
+    def post(self, request: Request, group_id: int) -> Response:
+        """Add a rule for one model, or for all models. For superadmins."""
+        actor = actor_of(request)
+        access_group(actor, group_id)
+        require_superadmin(actor)
+        data = SharingRuleInput(data=request.data)
+        data.is_valid(raise_exception=True)
+        rule = service.create_sharing_rule(actor=actor, group_id=group_id, **data.validated_data)
+        return Response(SharingRuleOut(rule).data, status=201)
+
+
+class SharingRuleView(APIView):
+    token_scopes = FOR_ADMIN
+
+    @extend_schema(
+        operation_id="change_sharing_rule", request=SharingRuleChange, responses={200: SharingRuleOut}
+    )
+    def patch(self, request: Request, group_id: int, rule_id: int) -> Response:
+        """Change a rule; sessions that run keep what they got. For superadmins."""
+        actor = actor_of(request)
+        access_group(actor, group_id)
+        require_superadmin(actor)
+        data = SharingRuleChange(data=request.data)
+        data.is_valid(raise_exception=True)
+        rule = service.change_sharing_rule(
+            actor=actor, group_id=group_id, rule_id=rule_id, changes=data.validated_data
+        )
+        return Response(SharingRuleOut(rule).data)
+
+    @extend_schema(operation_id="delete_sharing_rule", responses={204: None})
+    def delete(self, request: Request, group_id: int, rule_id: int) -> Response:
+        """Delete a rule; sessions that run keep what they got. For superadmins."""
+        service.delete_sharing_rule(actor=actor_of(request), group_id=group_id, rule_id=rule_id)
+        return Response(status=204)

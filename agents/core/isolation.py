@@ -1,0 +1,72 @@
+"""Protection of a session from others on its accelerator, and the ways to share one. Pure."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+
+from common.i18n import gettext as _
+
+
+class Isolation(StrEnum):
+    """Protection of a session on its device, from the strongest to the weakest.
+
+    HARDWARE is a partition (MIG). DRIVER and DRIVER_MPS: the driver limits memory. SERVER: MPS limits
+    each process. COOPERATIVE: a library that programs can step around. UNKNOWN: not read back yet.
+    """
+
+    WHOLE = "whole"
+    HARDWARE = "hardware"
+    DRIVER_MPS = "driver+mps"
+    DRIVER = "driver"
+    SERVER = "server"
+    COOPERATIVE = "cooperative"
+    NONE = "none"
+    UNKNOWN = ""
+
+    def is_at_least(self, least: "Isolation") -> bool:
+        """Return True if this protects as well as `least`; UNKNOWN demands nothing and offers nothing."""
+        order = list(Isolation)
+        return order.index(self) <= order.index(least)
+
+    @property
+    def sentence(self) -> str:
+        """Say what is limited, for people."""
+        return {
+            Isolation.WHOLE: _("The whole device: nobody else is on it."),
+            Isolation.HARDWARE: _("A fixed slice in hardware: memory, computing and faults are separate."),
+            Isolation.DRIVER_MPS: _(
+                "The driver limits memory, and MPS computing; a crash of a neighbour may end your work."
+            ),
+            Isolation.DRIVER: _("The driver limits memory; computing is in turns."),
+            Isolation.SERVER: _(
+                "MPS limits memory and computing of each process, not of the session; a crash of a neighbour may end "
+                "your work."
+            ),
+            Isolation.COOPERATIVE: _(
+                "A library limits memory and computing, and programs can step around it."
+            ),
+            Isolation.NONE: _("Nothing is limited: neighbours on the device share its memory and time."),
+            Isolation.UNKNOWN: _("Not checked yet."),
+        }[self]
+
+
+class SharingMode(StrEnum):
+    """Way to share a device among sessions that asked for a part of it."""
+
+    FORBIDDEN = "forbidden"
+    SLICE = "slice"
+    MEMORY = "memory"
+    MPS = "mps"
+    HOOK = "hook"
+
+
+OFFERED: Mapping[SharingMode, Isolation] = MappingProxyType(
+    {
+        SharingMode.FORBIDDEN: Isolation.UNKNOWN,
+        SharingMode.SLICE: Isolation.NONE,
+        SharingMode.MEMORY: Isolation.DRIVER,
+        SharingMode.MPS: Isolation.SERVER,
+        SharingMode.HOOK: Isolation.COOPERATIVE,
+    }
+)
+"""Isolation of a part of a device by mode, if its mechanism works on the machine."""

@@ -1,0 +1,1 @@
+"""Sharing of accelerators: rules, mechanisms that limit a part, and partitions."""

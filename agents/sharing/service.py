@@ -1,0 +1,76 @@
+"""Writes of the rules by which devices are shared; superadmins only."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import transaction
+
+from agents.events import CapacityChanged
+from agents.locks import lock_group_to_change
+from agents.models import ResourceGroup, SharingRule
+from agents.ports import plan_discarder
+from agents.sharing.selectors import access_sharing_rule
+from common.actors import Actor
+from common.audit import audit_log
+from common.db.validation import validate_model
+from common.messaging.events import publish
+
+EDITABLE = ("model", "mode", "smallest_share", "hook_image", "mig_on_demand")
+
+
+@transaction.atomic
+def create_sharing_rule(*, actor: Actor, group_id: int, **columns: Any) -> SharingRule:
+    """Add a rule; `columns` are of EDITABLE. Raises NotFound, PermissionDenied, InvalidInput (also if
+    the group has a rule for this model).
+    """
+    group = lock_group_to_change(actor, group_id)
+    rule = SharingRule(group=group, **columns)
+    validate_model(rule)
+
+    rule.save()
+    audit_log.record(actor=actor, action="agents.create_sharing_rule", target=group, changes=_values(rule))
+    _replan(group)
+    return rule
+
+
+@transaction.atomic
+def change_sharing_rule(
+    *, actor: Actor, group_id: int, rule_id: int, changes: Mapping[str, Any]
+) -> SharingRule:
+    """Change these columns of EDITABLE. Sessions that run keep what they got. Raises NotFound,
+    PermissionDenied, InvalidInput.
+    """
+    group = lock_group_to_change(actor, group_id)
+    rule = access_sharing_rule(group, rule_id)
+    before = _values(rule)
+    for column, value in changes.items():
+        setattr(rule, column, value)
+    validate_model(rule)
+    changed = audit_log.changed(before, _values(rule))
+
+    if changed:
+        rule.save(update_fields=list(changed))
+        audit_log.record(actor=actor, action="agents.change_sharing_rule", target=group, changes=changed)
+        _replan(group)
+    return rule
+
+
+@transaction.atomic
+def delete_sharing_rule(*, actor: Actor, group_id: int, rule_id: int) -> None:
+    """Delete the rule; sessions that run keep what they got. Raises NotFound, PermissionDenied."""
+    group = lock_group_to_change(actor, group_id)
+    rule = access_sharing_rule(group, rule_id)
+
+    audit_log.record(actor=actor, action="agents.delete_sharing_rule", target=group, changes=_values(rule))
+    rule.delete()
+    _replan(group)
+
+
+def _values(rule: SharingRule) -> dict[str, Any]:
+    return {column: getattr(rule, column) for column in EDITABLE}
+
+
+def _replan(group: ResourceGroup) -> None:
+    """Discard plans made before, and have pending sessions reconsidered at once."""
+    plan_discarder.get()([group.pk])
+    publish(CapacityChanged(group.pk))
