@@ -16,13 +16,15 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from common.i18n import gettext_noop
+
 FILES = Path(__file__).parent / "vendors"
 FILTERS: Mapping[str, bool] = {
-    "int": False, "num": False, "hex": False, "mib": False, "bdf": False, "kfd_bdf": False, "strip": False,
+    "int": False, "num": False, "hex": False, "unhex": False, "mib": False, "bdf": False, "strip": False,
     "mean": False, "any": False, "link": False, "count": False, "version": False,
-    "sub": True, "mul": True, "div": True, "map": True, "match": True,
+    "kfd_bdf": True, "sub": True, "mul": True, "div": True, "map": True, "match": True,
 }  # fmt: skip
-"""Names of filters, and whether they take an argument ("sub:128")."""
+"""Names of filters, and whether they take an argument ("sub:128"); `reader` says what each does."""
 KNOWN_FIELDS = (
     "index", "model", "mem_bytes", "pci", "numa", "links", "driver", "api_version", "parent", "profile",
     "uuid", "serial",
@@ -30,8 +32,19 @@ KNOWN_FIELDS = (
 """Fields of a device with a meaning for Berth. A description may read others; grants use them as facts."""
 MEASURES = ("util", "mem_used", "mem_total", "watts", "celsius", "sm", "tensor", "dram", "held", "processes")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
-_TEMPLATE = re.compile(r"\{([a-z][a-z0-9_]*)(\*?)\}")
-_CAPTURE = re.compile(r"\{([a-z][a-z0-9_]*)\}")
+TEMPLATE = re.compile(r"\{([a-z][a-z0-9_]*)(\*?)\}")
+CAUSES: Mapping[str, str] = {
+    "reset": gettext_noop("The driver asks for a reset or a restart."),
+    "memory_reset": gettext_noop("Failing memory waits for a reset to be replaced."),
+    "memory_exchange": gettext_noop("Failing memory could not be replaced; the device should be exchanged."),
+    "memory_errors": gettext_noop("Memory errors that could not be corrected."),
+    "memory_worse": gettext_noop("More memory has failed."),
+    "slowed": gettext_noop("Slowed down by heat or power."),
+    "fault": gettext_noop("The driver reports a fault."),
+    "silent": gettext_noop("Its firmware no longer answers."),
+}
+"""Sentences for people, by the word that a rule of health names (`because`)."""
+CAPTURE = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 _WHEN = re.compile(r"always|cdi|runtime [a-z0-9_.-]+|engine >= \d+(\.\d+)*")
 _SIZE = re.compile(r"[1-9]\d*[mg]")
 
@@ -50,6 +63,8 @@ def _checked_reading(text: str) -> str:
             raise ValueError(f"filter “{filter_name}” {wanted}")
         if filter_name in {"sub", "mul", "div"}:
             float(argument)
+        if filter_name == "match":
+            re.compile(argument)
     return text
 
 
@@ -86,6 +101,9 @@ Size = Annotated[str, AfterValidator(_checked_size)]
 Level = Literal["hardware", "driver", "server", "cooperative", "none"]
 """How well a share is separated from others: by the device, by the driver, by a server for each process,
 by a library that programs can step around, or not at all."""
+Cause = Literal[
+    "reset", "memory_reset", "memory_exchange", "memory_errors", "memory_worse", "slowed", "fault", "silent",
+]  # fmt: skip
 Action = Literal["ignore", "warn", "quarantine"]
 Place = tuple[str | int, ...]
 """Keys and positions that lead to a value of a description."""
@@ -198,20 +216,20 @@ class Held(Strict):
 class Measure(Strict):
     """Measurement of the devices: by the meter (`meter`: NVML), files, a command, or not at all.
 
-    `source` reads measures (`MEASURES`) for all devices; without one, the way is `none`. `absent` lists
-    the measures that cannot be read, by the kind of device: always, mig, cpx, share.
+    `sources` read measures (`MEASURES`) of all devices; without any, the way is `none`. `absent` lists
+    the measures that cannot be told: always, of a partition (MIG, CPX), or of the share of a device.
     """
 
     way: Literal["meter", "sysfs", "command", "none"] = "none"
-    source: Source | None = None
-    absent: Mapping[str, tuple[Literal["always", "mig", "cpx", "share"], ...]] = {}
+    sources: tuple[Source, ...] = ()
+    absent: Mapping[str, tuple[Literal["always", "partition", "share"], ...]] = {}
     held: Held | None = None
     idle: Idle = Idle()
 
     @model_validator(mode="after")
     def _whole(self) -> "Measure":
-        if (self.way == "none") != (self.source is None):
-            raise ValueError("a way other than none needs a source, and none has no source")
+        if (self.way == "none") == bool(self.sources):
+            raise ValueError("a way other than none needs sources, and none has no sources")
         return self
 
 
@@ -289,7 +307,6 @@ class Sharing(Strict):
     not_with: tuple[str, ...] = ()
     most: int | None = None
     sizes: tuple[int, ...] = ()
-    note: str = ""
 
 
 Mode = Literal["mig", "memory_limit", "mps", "hook", "slice", "cpx", "dmem", "cores", "vf"]
@@ -306,7 +323,7 @@ class Xid(Strict):
 
 class HealthRule(Strict):
     """One rule about a value of `Health.fields`: it `is` or `is_not` one of these, is above a number,
-    grows, or does not change (`stuck`) between looks. `because` is told to people.
+    grows, or does not change (`stuck`) between looks. `because` is a word of `CAUSES`.
     """
 
     field: Name
@@ -316,7 +333,7 @@ class HealthRule(Strict):
     grows: bool = False
     stuck: bool = False
     then: Literal["warn", "quarantine"]
-    because: str
+    because: Cause
 
     @model_validator(mode="after")
     def _one_test(self) -> "HealthRule":
@@ -326,11 +343,11 @@ class HealthRule(Strict):
 
 
 class Health(Strict):
-    """Signs of ill devices. `fields` are read where the measures are read. `lost`: a device that was
-    there and is no longer.
+    """Signs of ill devices, by the values of `source`. `lost`: a device that was there and is no
+    longer.
     """
 
-    fields: Mapping[Name, Reading] = {}
+    source: Source | None = None
     rules: tuple[HealthRule, ...] = ()
     xid: Xid | None = None
     lost: Literal["warn", "quarantine"] = "quarantine"
@@ -409,18 +426,17 @@ def _mistake(path: Place, message: str, file: str, node: yaml.Node | None) -> De
 def _unknown_names(vendor: VendorDescription) -> Iterator[tuple[Place, str]]:
     """Yield the path and the mistake of each name that the description uses and nothing defines."""
     for path, source in _sources(vendor):
-        readings = {**source.fields, **(vendor.health.fields if path[0] == "measure" else {})}
-        for name, reading in readings.items():
-            place = (*path, "fields", name) if name in source.fields else ("health", "fields", name)
-            for capture in set(_CAPTURE.findall(reading)) - set(
-                _CAPTURE.findall(source.sysfs + source.nodes)
-            ):
-                yield place, f"the glob has no {{{capture}}}"
+        captures = {"path", *CAPTURE.findall(source.sysfs + source.nodes)}
+        for name, reading in source.fields.items():
+            for capture in set(CAPTURE.findall(reading)) - captures:
+                yield (*path, "fields", name), f"the glob has no {{{capture}}}"
             for table in re.findall(r"\|map:([^|]+)", reading):
                 if table not in vendor.maps:
-                    yield place, f"no map “{table}”"
-        if source.join and not (source.join in source.fields and source.join in vendor.fields):
-            yield (*path, "join"), f"no field “{source.join}” here and among the devices’ fields"
+                    yield (*path, "fields", name), f"no map “{table}”"
+        if path != ("discover",) and source.join not in source.fields:
+            yield (*path, "join"), "needed: a field of this source by which its rows find their device"
+        if source.join and source.join not in vendor.fields:
+            yield (*path, "join"), f"no field “{source.join}” is discovered"
     yield from _unknown_templates(vendor)
     keys: list[tuple[Place, str]] = [
         (("identify", "by", place), key) for place, key in enumerate(vendor.identify.by)
@@ -446,30 +462,35 @@ def _unknown_templates(vendor: VendorDescription) -> Iterator[tuple[Place, str]]
         if isinstance(way, Way) and way.request:
             texts += [((*path, "request", "ids", place), text) for place, text in enumerate(way.request.ids)]
         for place, text in texts:
-            for name, _ in _TEMPLATE.findall(text):
+            for name, _ in TEMPLATE.findall(text):
                 if name not in vendor.fields | {"i"}:
                     yield place, f"no field “{name}” is discovered"
+            if set("{}") & set(TEMPLATE.sub("", text)):
+                yield place, f"“{text}” has braces that are no {{field}}"
 
 
 def _unknown_measures(vendor: VendorDescription) -> Iterator[tuple[Place, str]]:
-    source = vendor.measure.source
-    for name in source.fields if source else ():
-        if source and name not in (*MEASURES, source.join):
-            yield ("measure", "source", "fields", name), f"unknown measure “{name}”"
+    for place, source in enumerate(vendor.measure.sources):
+        for name in source.fields:
+            if name not in (*MEASURES, source.join):
+                yield ("measure", "sources", place, "fields", name), f"unknown measure “{name}”"
     for name in vendor.measure.absent:
         if name not in MEASURES:
             yield ("measure", "absent", name), f"unknown measure “{name}”"
+    read = vendor.health.source.fields if vendor.health.source else {}
     for place, rule in enumerate(vendor.health.rules):
-        if rule.field not in vendor.health.fields:
-            yield ("health", "rules", place, "field"), f"no field “{rule.field}” of health"
+        if rule.field not in read:
+            yield ("health", "rules", place, "field"), f"no field “{rule.field}” is read"
 
 
 def _sources(vendor: VendorDescription) -> Iterator[tuple[Place, Source]]:
     yield ("discover",), vendor.discover
     for place, detail in enumerate(vendor.discover.detail):
         yield ("discover", "detail", place), detail
-    if vendor.measure.source:
-        yield ("measure", "source"), vendor.measure.source
+    for place, source in enumerate(vendor.measure.sources):
+        yield ("measure", "sources", place), source
+    if vendor.health.source:
+        yield ("health", "source"), vendor.health.source
 
 
 def _line(node: yaml.Node | None, path: Place) -> int:

@@ -1,0 +1,133 @@
+"""Devices and their use as read from reports of machines, for each vendor (tests/fixtures/accelerators)."""
+
+import re
+from dataclasses import replace
+from fnmatch import fnmatchcase
+
+import pytest
+
+from agents.accelerators.description import shipped_vendors, vendor_named
+from agents.accelerators.reader import (
+    TOOL_FAILED,
+    TOOL_LONG,
+    TOOL_SLOW,
+    TOOL_UNCLEAR,
+    read_devices,
+    read_health,
+    read_measures,
+    read_uses,
+    signs,
+    wanted,
+)  # fmt: skip
+from agents.accelerators.report import CommandOutput, MachineReport, command_key
+from tests.doubles.machine_reports import NAMES, machine_fixture
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_vendors_report_gives_its_devices_and_their_use(name: str) -> None:
+    fixture = machine_fixture(name)
+    vendor = vendor_named(fixture.vendor)
+    assert vendor is not None
+    reading = read_devices(vendor, fixture.report)
+    assert reading.devices == fixture.devices
+    assert not reading.problem
+    assert read_devices(vendor, MachineReport.from_json(fixture.report.to_json())) == reading
+    assert read_uses(vendor, reading.devices, fixture.report) == fixture.uses
+    for other in shipped_vendors():
+        if other != vendor:
+            assert not read_devices(other, fixture.report).devices, other.name
+    look = signs([vendor]) + wanted(vendor)
+    for path in fixture.report.files:
+        assert any(fnmatchcase(path, glob) for glob in look.files), f"nobody would read {path}"
+    assert {command_key(argv) for argv in look.commands} >= set(fixture.report.commands)
+
+
+def test_ids_survive_another_order() -> None:
+    fixture = machine_fixture("gaudi")
+    swapped = {
+        path.replace("accel0", "accelX").replace("accel1", "accel0").replace("accelX", "accel1"): text
+        for path, text in fixture.report.files.items()
+    }
+    commands = {
+        key: replace(output, stdout=re.sub("(?m)^[01]", lambda found: str(1 - int(found[0])), output.stdout))
+        for key, output in fixture.report.commands.items()
+    }
+    gaudi = vendor_named("gaudi")
+    assert gaudi is not None
+    devices = read_devices(gaudi, replace(fixture.report, files=swapped, commands=commands)).devices
+    assert devices is not None
+    assert {each.device_id: each.facts["module"] for each in devices} == {
+        each.device_id: each.facts["module"] for each in fixture.devices
+    }
+    assert [each.device_id for each in devices] == [each.device_id for each in reversed(fixture.devices)]
+
+
+BAD_ANSWERS = {
+    "hangs": (CommandOutput(problem="timeout"), TOOL_SLOW),
+    "10 MB": (CommandOutput(problem="too_long"), TOOL_LONG),
+    "fails": (CommandOutput(exit_code=9, stdout="{}"), TOOL_FAILED),
+    "garbage": (CommandOutput(exit_code=0, stdout="\x00\xff Segmentation fault"), TOOL_UNCLEAR),
+    "deep": (CommandOutput(exit_code=0, stdout="[" * 100_000), TOOL_UNCLEAR),
+}
+
+
+@pytest.mark.parametrize("name", ["nvidia", "amd", "gaudi"])
+@pytest.mark.parametrize(("output", "problem"), BAD_ANSWERS.values(), ids=BAD_ANSWERS)
+def test_of_a_tool_without_an_answer_the_devices_are_unknown_with_a_reason(
+    name: str, output: CommandOutput, problem: str
+) -> None:
+    fixture = machine_fixture(name)
+    report = replace(fixture.report, commands=dict.fromkeys(fixture.report.commands, output))
+    vendor = vendor_named(name)
+    assert vendor is not None
+    reading = read_devices(vendor, report)
+    assert (reading.devices, reading.problem.text) == (None, problem)
+    read_uses(vendor, fixture.devices, report)
+
+
+def test_values_in_another_locale_or_out_of_range_are_unknown_and_never_wrong() -> None:
+    fixture = machine_fixture("gaudi")
+    vendor = vendor_named("gaudi")
+    assert vendor is not None
+    [(key, output)] = fixture.report.commands.items()
+    for value in ("98.304,5 Mio", "nan MiB", "-5 MiB", "9" * 40 + " MiB", "[N/A]"):
+        stdout = output.stdout.replace("98304 MiB", f'"{value}"')
+        report = replace(fixture.report, commands={key: replace(output, stdout=stdout)})
+        reading = read_devices(vendor, report)
+        assert reading.devices is not None
+        assert {device.mem_bytes for device in reading.devices} == {0}, value
+        assert {use.mem_total_bytes for use in read_uses(vendor, reading.devices, report)} == {None}
+
+
+def test_without_a_tool_devices_are_told_apart_by_what_the_kernel_shows() -> None:
+    vendor = vendor_named("gaudi")
+    assert vendor is not None
+    reading = read_devices(vendor, replace(machine_fixture("gaudi").report, commands={}))
+    assert [(each.device_id, each.model) for each in reading.devices or ()] == [
+        ("gaudi:0000:33:00.0", "Gaudi 2"),
+        ("gaudi:0000:9a:00.0", "Gaudi 2"),
+    ]
+    assert "hl-smi" in str(reading.problem)
+
+
+def test_a_machine_whose_driver_shows_no_device_has_none_and_says_why() -> None:
+    for vendor in shipped_vendors():
+        reading = read_devices(vendor, MachineReport())
+        assert (reading.devices, bool(reading.problem)) == ((), False)
+    amd = vendor_named("amd")
+    assert amd is not None
+    files = {f"/sys/bus/pci/devices/0000:2f:00.0/{name}": text for name, text in
+             {"vendor": "0x1002", "device": "0x740f", "class": "0x038000"}.items()}  # fmt: skip
+    reading = read_devices(amd, MachineReport(files=files))
+    assert (reading.devices, bool(reading.problem)) == ((), True)
+
+
+def test_measures_and_health_beyond_the_use_are_told_by_device() -> None:
+    fixture = machine_fixture("nvidia")
+    nvidia = vendor_named("nvidia")
+    assert nvidia is not None
+    measures = read_measures(nvidia, fixture.devices, fixture.report)
+    assert measures["GPU-aaaa"]["processes"] == [{"pid": 77, "mem_bytes": 2**30}]
+    assert measures["MIG-cccc"]["sm"] == 12
+    health = read_health(nvidia, fixture.devices, fixture.report)
+    assert health == {"GPU-aaaa": {"recovery_action": 0, "remap_pending": 0}}
