@@ -1,6 +1,6 @@
 """Reads of measurements of accelerators."""
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -31,7 +31,7 @@ READ_POINTS = f"""
 """
 
 
-def present_uses(agent_ids: Collection[int], now: datetime) -> dict[Hashable, DeviceUse]:
+def present_uses(agent_ids: Collection[int], now: datetime) -> dict[int, DeviceUse]:
     """Return {primary key of a device: its use} of the machines that were measured within
     PRESENT_FOR. One query.
     """
@@ -83,7 +83,7 @@ def device_series(
     """
     names = ("at", *SERIES, *_MOST)
     found: dict[int, dict[str, list[Any]]] = {pk: {name: [] for name in names} for pk in device_ids}
-    values = {
+    values: dict[str, Any] = {
         "agents": list(agent_ids), "devices": list(device_ids), "step": grid.step_s, "spans": list(grid.spans),
         "since": grid.since, "until": grid.until,
     }  # fmt: skip

@@ -4,10 +4,6 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 
-def _values(field: type[models.Field[object, object]]) -> ArrayField[object, object]:
-    return ArrayField(field(null=True))
-
-
 class DeviceValues(models.Model):
     """Values of the devices of a machine, as arrays in the order of `devices` (primary keys of
     `AgentDevice`). Null: not measured. `percent`: share of the time in which the device computed;
@@ -15,10 +11,10 @@ class DeviceValues(models.Model):
     """
 
     devices = ArrayField(models.BigIntegerField())
-    percent = _values(models.SmallIntegerField)
-    mem_bytes = _values(models.BigIntegerField)
-    watts = _values(models.FloatField)
-    celsius = _values(models.SmallIntegerField)
+    percent = ArrayField(models.SmallIntegerField(null=True))
+    mem_bytes = ArrayField(models.BigIntegerField(null=True))
+    watts = ArrayField(models.FloatField(null=True))
+    celsius = ArrayField(models.SmallIntegerField(null=True))
 
     class Meta:
         abstract = True
@@ -35,7 +31,7 @@ class DeviceReading(DeviceValues):
         "agents.Agent", on_delete=models.CASCADE, primary_key=True, related_name="device_reading"
     )
     at = models.DateTimeField()
-    activity = _values(models.SmallIntegerField)
+    activity = ArrayField(models.SmallIntegerField(null=True))
     processes = models.JSONField(default=dict)
 
     def __str__(self) -> str:

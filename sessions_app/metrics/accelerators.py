@@ -4,7 +4,7 @@ A device reports the use by all its kernels together. That is one kernel's use o
 kernel shares the device; otherwise it is unknown, and no session ends for it.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agents.accelerators.base import DeviceUse
@@ -17,12 +17,12 @@ FULL_PERCENT = 100
 class DeviceAllocation:
     """Allocation of a kernel on devices of one kind, in thousandths of a device.
 
-    `devices`: memory in bytes of each device, by the device's key.
+    `devices`: memory in bytes of each device, by its primary key.
     """
 
     kernel_id: object
     milli: int
-    devices: Mapping[Hashable, int]
+    devices: Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +53,13 @@ class DeviceUsage:
 
 
 def device_usage_by_kernel(
-    allocated: Sequence[DeviceAllocation], uses: Mapping[Hashable, DeviceUse]
+    allocated: Sequence[DeviceAllocation], uses: Mapping[int, DeviceUse]
 ) -> dict[object, DeviceUsage]:
     """Return {kernel id: use of its devices}, for kernels with devices.
 
-    `allocated` must include all kernels on these machines; `uses` are by the keys of the devices.
+    `allocated` must include all kernels on these machines; `uses` are by primary keys.
     """
-    holders: dict[Hashable, set[object]] = {}
+    holders: dict[int, set[object]] = {}
     for each in allocated:
         for key in each.devices:
             holders.setdefault(key, set()).add(each.kernel_id)
@@ -71,8 +71,8 @@ def device_usage_by_kernel(
 
 def _device_usage(
     parts: Sequence[DeviceAllocation],
-    uses: Mapping[Hashable, DeviceUse],
-    holders: Mapping[Hashable, set[object]],
+    uses: Mapping[int, DeviceUse],
+    holders: Mapping[int, set[object]],
 ) -> DeviceUsage:
     devices = {key: mem for part in parts for key, mem in part.devices.items()}
     share = DeviceShare(

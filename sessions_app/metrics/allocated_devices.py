@@ -72,8 +72,7 @@ def allocated_devices(session: ComputeSession) -> list[AllocatedDevice]:
 
 
 def device_allocations(agent_ids: Collection[int]) -> list[DeviceAllocation]:
-    """Return the allocations of devices of these machines by kernel, where devices are known. Devices
-    have their primary keys as keys.
+    """Return the allocations of devices of these machines by kernel, where devices are known.
 
     Omits devices that are removed meanwhile. Two queries, one if there are none.
     """

@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("sessions_app", "0066_allocate_usable_devices"),
+        ("sessions_app", "0067_device_requirements"),
     ]
 
     operations = [
