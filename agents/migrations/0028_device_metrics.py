@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("agents", "0026_accelerators"),
+        ("agents", "0027_sharing_rules"),
     ]
 
     operations = [
