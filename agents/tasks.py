@@ -1,9 +1,8 @@
-"""Celery tasks of agents: heartbeats, network isolation and measurements of accelerators."""
+"""Celery tasks of agents: heartbeats and network isolation."""
 
 from celery import shared_task
 
-from agents.machines import network_isolation, service
-from agents.metering import collector
+from agents.machines import network_isolation, service, withholding
 from common.db.advisory_locks import try_exclusive
 from common.messaging.dispatch import TaskName
 
@@ -14,6 +13,7 @@ def heartbeat_agents() -> None:
     with try_exclusive("agents.heartbeat") as is_mine:
         if is_mine:
             service.heartbeat_agents()
+            withholding.release_unavailable_devices()
 
 
 @shared_task(name=TaskName.KEEP_WALLS.value, soft_time_limit=240, time_limit=300)
@@ -21,10 +21,3 @@ def renew_network_isolation() -> None:
     with try_exclusive("agents.machines.network_isolation") as is_mine:
         if is_mine:
             network_isolation.renew_isolation()
-
-
-@shared_task(name=TaskName.MEASURE_DEVICES.value, soft_time_limit=60, time_limit=90)
-def measure_devices() -> None:
-    with try_exclusive("agents.metering") as is_mine:
-        if is_mine:
-            collector.measure_devices()

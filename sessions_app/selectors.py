@@ -16,7 +16,7 @@ from common.actors import Actor
 from common.errors import Conflict, NotFound, PermissionDenied
 from common.pages.status_styles import status_style
 from common.values.text import quoted
-from sessions_app.core.states import REQUEUED, RETRIED, Status, requeue_reason
+from sessions_app.core.states import REQUEUED, RETRIED, Reason, Status, requeue_reason
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, Kernel, KernelAllocation, SessionArray
 
 
@@ -144,16 +144,25 @@ def is_stoppable(session: ComputeSession) -> bool:
     """Return True if a stop has an effect: the session is live, and if terminating may be retried."""
     if session.status != Status.TERMINATING:
         return session.is_live
-    has_retries = session.retry_count < session.max_retries
-    return (
-        requeue_reason(session.outcome_reason, has_retries=has_retries, requeues=session.requeues) is not None
+    return next_attempt_reason(session) is not None
+
+
+def next_attempt_reason(session: ComputeSession) -> Reason | None:
+    """Return the reason to queue a TERMINATING session again; None if it ends."""
+    return requeue_reason(
+        session.outcome_reason,
+        has_retries=session.retry_count < session.max_retries,
+        requeues=session.requeues,
+        may_change_devices=session.may_change_devices,
     )
 
 
 def sessions_due_to_stop(now: datetime) -> ComputeSessionQuerySet:
     """Return stoppable sessions whose scheduled stop is due (`termination/delayed_stop.py`)."""
     retried = Q(outcome_reason__in=RETRIED, max_retries__gt=F("retry_count"))
-    requeued = Q(outcome_reason__in=REQUEUED, requeues=True)
+    requeued = Q(outcome_reason__in=REQUEUED, requeues=True) | Q(
+        outcome_reason=Reason.DEVICE_UNAVAILABLE, may_change_devices=True
+    )
     is_ending = Q(status=Status.TERMINATING)
     return ComputeSession.objects.live().filter(~is_ending | retried | requeued, stops_at__lte=now)
 

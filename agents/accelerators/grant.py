@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +53,24 @@ class DeviceGrant:
 
 
 NO_DEVICES = DeviceGrant()
+
+
+def join_grants(*grants: DeviceGrant) -> DeviceGrant:
+    """Return a grant of all that these give. The last variable of a name and the last runtime count."""
+
+    def once(name: str) -> tuple[Any, ...]:
+        return tuple(dict.fromkeys(chain.from_iterable(getattr(grant, name) for grant in grants)))
+
+    environment = {name: value for grant in grants for name, value in grant.environment.items()}
+    return DeviceGrant(
+        nodes=once("nodes"),
+        requests=once("requests"),
+        runtime=next((grant.runtime for grant in reversed(grants) if grant.runtime), ""),
+        environment=environment,
+        groups=once("groups"),
+        binds=once("binds"),
+        capabilities=once("capabilities"),
+        syscalls=once("syscalls"),
+        locks_memory=any(grant.locks_memory for grant in grants),
+        shm_bytes=max((grant.shm_bytes for grant in grants), default=0),
+    )

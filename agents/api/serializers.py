@@ -29,7 +29,7 @@ from agents.models import (
     SessionType,
     Strategy,
 )
-from agents.resource_groups.service import END_RULES, OVERCOMMIT_FACTORS
+from agents.resource_groups.service import DEVICE_RULES, END_RULES, OVERCOMMIT_FACTORS
 from common.rest.input import InputSerializer, TextField
 from common.values.resources import MAX_AMOUNT
 from common.values.time_zones import LONGEST_ZONE
@@ -166,6 +166,13 @@ CPU_OVERCOMMIT = (
     "Allocatable cores as a multiple of the agent's cores; 1: no overcommit. One "
     "session gets at most the agent's cores."
 )
+ALLOWS_RDMA = (
+    "true: sessions with accelerators get the RDMA and GDRCopy devices of their machine, and may lock any "
+    "amount of memory."
+)
+ALLOWS_GPUDIRECT_STORAGE = (
+    "true: sessions with accelerators get the nvidia-fs devices of their machine, which access its disks."
+)
 MEM_OVERCOMMIT = (
     "Allocatable memory as a multiple of the agent's memory; 1: no overcommit. If "
     "sessions use more than the agent has, some of them are killed."
@@ -183,6 +190,8 @@ class ResourceGroupOut(serializers.ModelSerializer[ResourceGroup]):
     session_types: Any = serializers.ListField(child=serializers.ChoiceField(choices=SESSION_TYPES))
     cpu_overcommit: Any = serializers.FloatField(help_text=CPU_OVERCOMMIT)
     mem_overcommit: Any = serializers.FloatField(help_text=MEM_OVERCOMMIT)
+    allows_rdma: Any = serializers.BooleanField(help_text=ALLOWS_RDMA)
+    allows_gpudirect_storage: Any = serializers.BooleanField(help_text=ALLOWS_GPUDIRECT_STORAGE)
     max_session_slots: Any = serializers.DictField(
         child=serializers.IntegerField(max_value=MAX_AMOUNT),
         help_text="Maximum that one session may request, in base units; slots that are not named are "
@@ -195,7 +204,8 @@ class ResourceGroupOut(serializers.ModelSerializer[ResourceGroup]):
         fields = (
             "id", "name", "description", "is_default", "is_active", "is_public", "strategy", "scheduler", "ageing_s",
             "patience_s", "usage_half_life_s", "preemptible_priority", "preemption_after_s", "preemption_grace_s",
-            "session_types", "max_session_slots", "limits", *OVERCOMMIT_FACTORS, *END_RULES, "agents",
+            "session_types", "max_session_slots", "limits", *OVERCOMMIT_FACTORS, *DEVICE_RULES, *END_RULES,
+            "agents",
         )  # fmt: skip
 
 
@@ -339,6 +349,8 @@ class ResourceGroupChangeInput(GroupEndsInput):
     )
     cpu_overcommit = _factor_field(CPU_OVERCOMMIT)
     mem_overcommit = _factor_field(MEM_OVERCOMMIT)
+    allows_rdma = serializers.BooleanField(required=False, help_text=ALLOWS_RDMA)
+    allows_gpudirect_storage = serializers.BooleanField(required=False, help_text=ALLOWS_GPUDIRECT_STORAGE)
     max_session_slots = AmountsField(
         help_text="Maximum that one session may request, as {cpu: cores, mem: “64g”, cuda: devices}."
     )

@@ -2,7 +2,6 @@
 
 from agents.models.accelerator import MODEL_LENGTH, AgentDevice, Withheld
 from agents.models.agent import DEVICE_FIELDS, Agent, AgentImage, AgentQuerySet, AgentSlot
-from agents.models.device_metric import DeviceMetric, DeviceReading
 from agents.models.reservation import Reservation, ReservedAgent
 from agents.models.resource_group import (
     LEAST_HALF_LIFE_S,
@@ -32,8 +31,6 @@ __all__ = [
     "AgentImage",
     "AgentQuerySet",
     "AgentSlot",
-    "DeviceMetric",
-    "DeviceReading",
     "GroupGrant",
     "Reservation",
     "ReservedAgent",

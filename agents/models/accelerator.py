@@ -17,6 +17,7 @@ class Withheld(models.TextChoices):
     ADMINISTRATOR = "administrator", "By an administrator"
     PARTITIONED = "partitioned", "Split into partitions, or about to be"
     HELPER = "helper", "What limits its shares is missing"
+    UNAVAILABLE = "unavailable", "Its engine could not give it to a session"
 
 
 class AgentDevice(models.Model):

@@ -236,6 +236,24 @@ class ResourceGroup(models.Model):
             "of them are killed."
         ),
     )
+    allows_rdma = models.BooleanField(
+        gettext_lazy("RDMA"),
+        default=False,
+        db_default=False,
+        help_text=gettext_lazy(
+            "Sessions with accelerators get the InfiniBand and RoCE devices of their machine (also GDRCopy), "
+            "and may lock any amount of memory. Traffic over them is not separated between sessions."
+        ),
+    )
+    allows_gpudirect_storage = models.BooleanField(
+        gettext_lazy("GPUDirect Storage"),
+        default=False,
+        db_default=False,
+        help_text=gettext_lazy(
+            "Sessions with accelerators get the nvidia-fs devices of their machine, which read and write "
+            "its disks directly."
+        ),
+    )
     created_at = models.DateTimeField(default=clock.now, editable=False)
     deleted_at = models.DateTimeField(null=True, editable=False)
 

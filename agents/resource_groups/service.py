@@ -32,6 +32,8 @@ from common.values.text import quoted
 
 OVERCOMMIT_FACTORS = ("cpu_overcommit", "mem_overcommit")
 
+DEVICE_RULES = ("allows_rdma", "allows_gpudirect_storage")
+
 END_RULES = (
     "max_lifetime_s", "max_idle_s", *MIN_UTILIZATION_COLUMNS, "use_rule", "use_window_s", "use_grace_s", "ends_idle_batch",
     "max_extensions", "extension_s",
@@ -40,7 +42,8 @@ END_RULES = (
 EDITABLE = (
     "name", "description", "is_default", "is_active", "is_public", "strategy", "scheduler", "ageing_s", "patience_s",
     "usage_half_life_s", "preemptible_priority", "preemption_after_s", "preemption_grace_s",
-    "session_types", "max_session_slots", "limits", *OVERCOMMIT_FACTORS, *END_RULES,
+    "session_types", "max_session_slots", "limits", *OVERCOMMIT_FACTORS, *DEVICE_RULES,
+    *END_RULES,
 )  # fmt: skip
 
 ADMISSION_RULES = ("is_public", "session_types")

@@ -25,7 +25,7 @@ from agents.models import (
     SessionType,
     Strategy,
 )
-from agents.resource_groups.service import OVERCOMMIT_FACTORS
+from agents.resource_groups.service import DEVICE_RULES, OVERCOMMIT_FACTORS
 from common.values.resources import CPU, MEM
 
 LONGEST_NAME = 64  # of an agent
@@ -33,7 +33,7 @@ NO_AUTOFILL = {"autocomplete": "off", "spellcheck": "false"}
 # fields whose values are columns as they are
 _UNCHANGED = (
     "name", "description", "is_default", "is_public", "scheduler", "strategy", "ageing_s", "preemptible_priority",
-    "max_lifetime_s", "max_idle_s", *MIN_UTILIZATION_COLUMNS, "ends_idle_batch",
+    "max_lifetime_s", "max_idle_s", *MIN_UTILIZATION_COLUMNS, "ends_idle_batch", *DEVICE_RULES,
 )  # fmt: skip
 _DEFAULT_IF_EMPTY = ("use_rule", "use_window_s", "use_grace_s", "usage_half_life_s")
 _ZERO_IF_EMPTY = ("max_extensions", "extension_s", "patience_s", "preemption_after_s", "preemption_grace_s")
@@ -211,6 +211,21 @@ class GroupForm(GroupEndsForm):
         ),
     )
 
+    allows_rdma = forms.BooleanField(
+        required=False,
+        label=gettext_lazy("RDMA devices for sessions with accelerators"),
+        help_text=gettext_lazy(
+            "InfiniBand, RoCE and GDRCopy where a machine has them, and unlimited locked memory. Traffic "
+            "over them is not separated between sessions."
+        ),
+    )
+    allows_gpudirect_storage = forms.BooleanField(
+        required=False,
+        label=gettext_lazy("GPUDirect Storage for sessions with accelerators"),
+        help_text=gettext_lazy(
+            "nvidia-fs devices where a machine has them, which access its disks directly."
+        ),
+    )
     cpu_overcommit = overcommit_field(
         gettext_lazy("CPU over-commit"),
         gettext_lazy(

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from agents.accelerators.grant import NO_DEVICES, DeviceGrant
 from agents.runtime.docker.encoding import RAISE_OOM_SCORE
 from agents.runtime.port import ContainerSpec, MountSpec, NetworkSpec
 from common.values.resources import CPU, MEM, ResourceSlots
@@ -17,6 +18,8 @@ from sessions_app.core.main_process import STOP_SIGNAL, main_process
 HOME = "/home/work"
 TMP = "/tmp"
 BIG_TMP = "/var/tmp"
+NETWORK_INTERFACE = "eth0"
+"""Name in containers of the interface to the session's network."""
 PIDS_LIMIT = 4096
 LOG_BYTES = 16 * 2**20
 INSTALLATION_LABEL = "io.berth.installation"
@@ -69,6 +72,7 @@ class KernelPlan:
     has_setup: bool = False
     pooled_network_id: UUID | None = None
     element: ArrayElement | None = None
+    grant: DeviceGrant = NO_DEVICES
 
 
 def container_name(kernel_id: UUID, attempt: int) -> str:
@@ -162,6 +166,7 @@ def build_container_spec(plan: KernelPlan) -> ContainerSpec:
         log_bytes=LOG_BYTES,
         is_readonly=plan.has_readonly_root,
         mounts=(home, *setup, *scratch_mounts(plan), *folders),
+        grant=plan.grant,
     )
 
 
@@ -182,9 +187,12 @@ def build_environment(plan: KernelPlan) -> dict[str, str]:
     """Return the environment: the user's variables, then Berth's, which the user cannot override."""
     cores = max(1, plan.slots[CPU] // 1000)
     threads = {"OMP_NUM_THREADS": str(cores), "OPENBLAS_NUM_THREADS": str(cores)}
+    # Ranks of NCCL find each other in the session's own network; users may choose otherwise.
+    ranks = {"NCCL_SOCKET_IFNAME": NETWORK_INTERFACE} if plan.grant != NO_DEVICES else {}
     scratch = {"TMPDIR": BIG_TMP} if plan.has_readonly_root else {}
     return {
         **threads,
+        **ranks,
         **scratch,
         **plan.environment,
         "HOME": HOME,

@@ -88,6 +88,7 @@ class Reason(StrEnum):
     IMAGE_PULL_FAILED = "image_pull_failed"
     ENGINE_REFUSED = "engine_refused"
     NO_ROOM_ON_AGENT = "no_room_on_agent"
+    DEVICE_UNAVAILABLE = "device_unavailable"
     WALLS_MISSING = "walls_missing"
     FOLDER_UNAVAILABLE = "folder_unavailable"
     OWNER_LEFT = "owner_left"
@@ -141,6 +142,9 @@ REASON_SENTENCES = MappingProxyType(
         ),
         Reason.NO_ROOM_ON_AGENT: StoredMessage(
             gettext_noop("The machine ran out of disk, memory or network addresses.")
+        ),
+        Reason.DEVICE_UNAVAILABLE: StoredMessage(
+            gettext_noop("The machine could not give it its accelerators.")
         ),
         Reason.WALLS_MISSING: StoredMessage(
             gettext_noop("The machine cannot keep sessions apart from itself, so nothing was started there.")
@@ -208,16 +212,22 @@ OUTCOMES = MappingProxyType(
 RETRIED = frozenset(
     {
         Reason.COMMAND_FAILED, Reason.CONTAINER_LOST, Reason.ENGINE_REFUSED, Reason.NO_ROOM_ON_AGENT,
-        Reason.WALLS_MISSING, Reason.IMAGE_PULL_FAILED,
+        Reason.WALLS_MISSING, Reason.IMAGE_PULL_FAILED, Reason.DEVICE_UNAVAILABLE,
     }
 )  # fmt: skip
 REQUEUED = frozenset({Reason.AGENT_LOST, Reason.PREEMPTED})
 
 
-def requeue_reason(outcome_reason: str, *, has_retries: bool, requeues: bool) -> Reason | None:
-    """Return the reason to queue the session again after this end; None if it is not queued again."""
+def requeue_reason(
+    outcome_reason: str, *, has_retries: bool, requeues: bool, may_change_devices: bool
+) -> Reason | None:
+    """Return the reason to queue the session again after this end; None if it is not queued again.
+    `may_change_devices`: no machine has failed to give it its accelerators yet; the next one might.
+    """
     if outcome_reason in REQUEUED:
         return Reason.REQUEUED if requeues else None
+    if outcome_reason == Reason.DEVICE_UNAVAILABLE and may_change_devices:
+        return Reason.REQUEUED
     return Reason.RETRIED if has_retries and outcome_reason in RETRIED else None
 
 

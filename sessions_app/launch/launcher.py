@@ -4,6 +4,8 @@ Every step may be repeated: names are deterministic, and "already exists" is suc
 dies between two steps leaves a status from which the next run continues.
 """
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from uuid import UUID
 
@@ -11,11 +13,13 @@ import structlog
 from django.conf import settings
 
 from accounts.logins.service import active_memberships
+from agents.machines.grants import DevicePart
 from agents.machines.network_isolation import IsolationMissing, require_isolation
 from agents.runtime.port import (
     ContainerRuntime,
     ContainerState,
     ContainerStatus,
+    DeviceUnavailable,
     ImageMissing,
     ImagePullFailed,
     NetworkMissing,
@@ -33,6 +37,7 @@ from sessions_app.app_services.start import start_app
 from sessions_app.core import container_spec
 from sessions_app.core.states import LAUNCHING, REASON_SENTENCES, Reason, Status
 from sessions_app.dotfiles import delivery
+from sessions_app.launch import devices
 from sessions_app.launch.image_pull import PullReporter
 from sessions_app.launch.network_pool import assign_pooled_network, find_pooled_network
 from sessions_app.lifecycle import transitions
@@ -96,10 +101,14 @@ def _launch(session: ComputeSession) -> None:
             assign_pooled_network(session.pk, kernel.placed_agent)
     advance_status(session, Status.PREPARING, Reason.PREPARING)
     setup = delivery.prepare_setup(session)
-    plans = {
-        kernel: build_kernel_plan(session, kernel, has_setup=setup is not None)
-        for kernel in session.kernels.all()
-    }
+    kernels = list(session.kernels.all())
+    parts = devices.allocated_parts(kernels)
+    plans = {}
+    for kernel in kernels:
+        with _withholding(kernel, parts):
+            plans[kernel] = build_kernel_plan(
+                session, kernel, has_setup=setup is not None, parts=parts.get(kernel.pk, ())
+            )
     for kernel, plan in plans.items():
         runtime = runtime_of(kernel.placed_agent)
         ensure_image(session, runtime)
@@ -111,7 +120,11 @@ def _launch(session: ComputeSession) -> None:
         )
 
     advance_status(session, Status.STARTING, Reason.IMAGE_READY)
-    delivered = [kernel for kernel, plan in plans.items() if start_kernel(kernel, plan, setup and setup[1])]
+    delivered = []
+    for kernel, plan in plans.items():
+        with _withholding(kernel, parts):
+            if start_kernel(kernel, plan, setup and setup[1]):
+                delivered.append(kernel)
     if setup is not None:
         delivery.await_files(session, delivered, setup[0])
 
@@ -119,10 +132,22 @@ def _launch(session: ComputeSession) -> None:
     start_own_apps(session)
 
 
+@contextmanager
+def _withholding(kernel: Kernel, parts: devices.PartsByKernel) -> Iterator[None]:
+    """Withhold devices that the kernel's machine cannot give, so that no session gets them next."""
+    try:
+        yield
+    except DeviceUnavailable as error:
+        devices.withhold_after_failure(kernel, parts.get(kernel.pk, ()), error)
+        raise
+
+
 def build_kernel_plan(
-    session: ComputeSession, kernel: Kernel, *, has_setup: bool = False
+    session: ComputeSession, kernel: Kernel, *, has_setup: bool = False, parts: Sequence[DevicePart] = ()
 ) -> container_spec.KernelPlan:
-    """Return the plan of the kernel's container. Raises NotFound if a folder was deleted."""
+    """Return the plan of the kernel's container, with its devices `parts`. Raises NotFound if a folder was
+    deleted, DeviceUnavailable.
+    """
     mounts = session.mounts.all()
     return container_spec.KernelPlan(
         session_id=session.pk,
@@ -145,6 +170,7 @@ def build_kernel_plan(
         has_setup=has_setup,
         pooled_network_id=find_pooled_network(session.pk, kernel.placed_agent),
         element=_array_element(session),
+        grant=devices.kernel_grant(session, kernel, parts),
         installation=settings.BERTH_INSTALLATION,
         uid=settings.BERTH_CONTAINER_UID,
         gid=settings.BERTH_CONTAINER_GID,
@@ -254,6 +280,7 @@ def failure_reason(error: RuntimeFault | BerthError) -> Reason:
     by_type = (
         (ImageMissing, Reason.IMAGE_MISSING),
         (ImagePullFailed, Reason.IMAGE_PULL_FAILED),
+        (DeviceUnavailable, Reason.DEVICE_UNAVAILABLE),
         (OutOfCapacity, Reason.NO_ROOM_ON_AGENT),
         (IsolationMissing, Reason.WALLS_MISSING),
         (OwnerLeft, Reason.OWNER_LEFT),

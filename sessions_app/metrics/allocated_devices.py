@@ -71,15 +71,17 @@ def allocated_devices(session: ComputeSession) -> list[AllocatedDevice]:
     ]  # fmt: skip
 
 
-def device_allocations(agent_ids: Collection[int]) -> list[DeviceAllocation]:
-    """Return the allocations of devices of these machines by kernel, where devices are known.
+def device_allocations(agent_ids: Collection[int]) -> dict[int, list[DeviceAllocation]]:
+    """Return {agent id: allocations of its devices by kernel} where devices are known.
 
     Omits devices that are removed meanwhile. Two queries, one if there are none.
     """
     rows = list(KernelAllocation.objects.filter(agent__in=agent_ids).exclude(devices=[]))
     devices = AgentDevice.objects.in_bulk({pk for row in rows for pk in row.devices})
-    return [
-        DeviceAllocation(row.kernel_id, row.amount, memory)
-        for row in rows
-        if (memory := {pk: devices[pk].mem_bytes for pk in row.devices if pk in devices})
-    ]
+    found: dict[int, list[DeviceAllocation]] = {}
+    for row in rows:
+        known = [devices[pk] for pk in row.devices if pk in devices]
+        if known:
+            memory = {device.device_id: device.mem_bytes for device in known}
+            found.setdefault(row.agent_id, []).append(DeviceAllocation(row.kernel_id, row.amount, memory))
+    return found

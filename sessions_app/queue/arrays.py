@@ -156,7 +156,7 @@ def _terminate_elements(actor: Actor, array: SessionArray, elements: Sequence[Co
             ids[status], from_status=status, to=to, reason=reason, actor=actor
         )
     retrying = ComputeSession.objects.filter(pk__in=ids.get(Status.TERMINATING, []))
-    retrying.update(max_retries=F("retry_count"), requeues=False)
+    retrying.update(max_retries=F("retry_count"), requeues=False, may_change_devices=False)
     _record_elements(
         actor, "sessions.terminate_session", [each for each in elements if each.status != Status.TERMINATING]
     )

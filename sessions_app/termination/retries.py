@@ -1,11 +1,14 @@
-"""Retries batch sessions after failures, and requeues them after an agent loss or a preemption.
+"""Retries batch sessions after failures, and requeues sessions after the loss of their agent, a preemption
+or a failure of their accelerators.
 
-Failures are retried `max_retries` times; requeueing is opt-in (`requeues`). The allocations are
+Failures are retried `max_retries` times; requeueing is opt-in (`requeues`). Any session is queued again
+once if its machine could not give it its accelerators. The allocations are
 released, and the session waits again with the same row and the next attempt of its containers. A
 lost agent may keep running the old container; it is removed when the agent returns, because its
 name has an earlier attempt.
 """
 
+from collections.abc import Mapping
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
@@ -20,7 +23,7 @@ from common.db.connection import constraint_of
 from common.errors import BerthError, LimitExceeded
 from common.i18n import gettext_noop
 from common.values.stored_message import StoredMessage
-from sessions_app.core.states import Reason, Status, requeue_reason
+from sessions_app.core.states import Reason, Status
 from sessions_app.lifecycle import transitions
 from sessions_app.limits.policy_limits import check_retry_allowed
 from sessions_app.models import (
@@ -32,13 +35,21 @@ from sessions_app.models import (
     SessionWarning,
     close_preemptions,
 )
+from sessions_app.selectors import next_attempt_reason
 
 MAX_ATTEMPTS = 100  # for a session that moves from one lost agent to the next
 RETRY_MESSAGE = gettext_noop("It failed and waits for a machine again: retry {number} of {most}.")
 PREEMPTED_MESSAGE = StoredMessage(
     gettext_noop("It was preempted by a session with a higher priority, so it waits for another machine.")
 )
+NO_DEVICE_MESSAGE = StoredMessage(
+    gettext_noop("Its machine could not give it its accelerators, so it waits for others.")
+)
 NO_RETRY_MESSAGE = gettext_noop("It is not tried again: {why}")
+_REQUEUED_MESSAGES: Mapping[str, StoredMessage] = {
+    Reason.PREEMPTED: PREEMPTED_MESSAGE,
+    Reason.DEVICE_UNAVAILABLE: NO_DEVICE_MESSAGE,
+}
 _KERNEL_RESET = {
     "agent": None, "container_id": "", "address": None, "exit_code": None, "memory_kills": 0,
     "memory_killed_at": None, "memory_peak_bytes": None,
@@ -82,27 +93,31 @@ def give_up_retries(session: ComputeSession, *, actor: Actor) -> ComputeSession:
     if _reason_to_retry(session):
         audit_log.record(actor=actor, action="sessions.terminate_session", target=session)
         session.max_retries, session.requeues = session.retry_count, False
-        session.save(update_fields=["max_retries", "requeues"])
+        session.may_change_devices = False
+        session.save(update_fields=["max_retries", "requeues", "may_change_devices"])
     return session
 
 
 def _reason_to_retry(session: ComputeSession) -> Reason | None:
-    has_retries = session.retry_count < session.max_retries
-    reason = requeue_reason(session.outcome_reason, has_retries=has_retries, requeues=session.requeues)
+    reason = next_attempt_reason(session)
     if reason is Reason.REQUEUED and not session.kernels.filter(attempt__lt=MAX_ATTEMPTS).exists():
         return None
     return reason
 
 
 def _requeue(session: ComputeSession, reason: Reason, actor: Actor) -> ComputeSession:
-    """Queue the session again: at its old place after an agent loss, else at the end of the queue.
+    """Queue the session again: at its old place if its agent was lost or could not give it its
+    accelerators, else at the end of the queue.
 
     For a preempted session the time that it ran does not count as waiting; ageing could otherwise
     place it before the session that preempted it.
     """
     fields = ["outcome", "outcome_reason", "started_at", "exit_code"]
-    message = PREEMPTED_MESSAGE if session.outcome_reason == Reason.PREEMPTED else None
-    if session.outcome_reason != Reason.AGENT_LOST:
+    message = _REQUEUED_MESSAGES.get(session.outcome_reason)
+    if reason is Reason.REQUEUED and session.outcome_reason == Reason.DEVICE_UNAVAILABLE:
+        session.may_change_devices = False
+        fields.append("may_change_devices")
+    elif session.outcome_reason != Reason.AGENT_LOST:
         session.eligible_at = clock.now()
         fields.append("eligible_at")
     session.outcome = session.outcome_reason = ""

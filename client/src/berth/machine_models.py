@@ -70,6 +70,8 @@ class ResourceGroup(Record):
     limits: tuple[GroupLimit, ...] = ()
     cpu_overcommit: float = 1.0
     mem_overcommit: float = 1.0
+    allows_rdma: bool = False
+    allows_gpudirect_storage: bool = False
     max_lifetime_s: int | None = None
     max_idle_s: int | None = None
     min_cpu_percent: int | None = None

@@ -106,6 +106,22 @@ class GroupSettings:
     mem_overcommit: Annotated[
         str, typer.Option("--mem-overcommit", help="Over-commit of memory.", show_default=False)
     ] = ""
+    allows_rdma: Annotated[
+        bool | None,
+        typer.Option(
+            "--rdma/--no-rdma",
+            help="Give sessions with accelerators the RDMA devices of their machine.",
+            show_default=False,
+        ),
+    ] = None
+    allows_gpudirect_storage: Annotated[
+        bool | None,
+        typer.Option(
+            "--gpudirect-storage/--no-gpudirect-storage",
+            help="Give sessions with accelerators the nvidia-fs devices of their machine.",
+            show_default=False,
+        ),
+    ] = None
     lifetime: Annotated[
         str,
         typer.Option("--lifetime", help="Maximum lifetime of a session, like 12h; none.", show_default=False),
@@ -115,7 +131,13 @@ class GroupSettings:
 
     def columns(self) -> dict[str, Any]:
         """Return the given options as fields of the API. Raises InvalidInput."""
-        flags = {"description": self.description, "is_active": self.is_active, "is_public": self.is_public}
+        flags = {
+            "description": self.description,
+            "is_active": self.is_active,
+            "is_public": self.is_public,
+            "allows_rdma": self.allows_rdma,
+            "allows_gpudirect_storage": self.allows_gpudirect_storage,
+        }
         columns: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
         words = {"scheduler": self.scheduler, "strategy": self.strategy}
         columns |= {name: word for name, word in words.items() if word}
@@ -252,6 +274,11 @@ def _overcommit(group: ResourceGroup) -> str:
     return ", ".join(f"{factor:g}× {name}" for name, factor in factors.items() if factor > 1)
 
 
+def _extras(group: ResourceGroup) -> str:
+    extras = {"RDMA": group.allows_rdma, "GPUDirect Storage": group.allows_gpudirect_storage}
+    return ", ".join(name for name, is_allowed in extras.items() if is_allowed)
+
+
 def _priority(text: str) -> int:
     try:
         return int(text)
@@ -310,6 +337,7 @@ def _show(group: ResourceGroup, *, as_json: bool) -> None:
             "agents": group.agents,
             "scheduler": group.scheduler,
             "strategy": group.strategy,
+            "accelerators get": _extras(group),
             "types": ", ".join(group.session_types),
             "largest session": format_slots(group.max_session_slots) if group.max_session_slots else "",
             "over-commit": _overcommit(group),

@@ -1,1 +1,0 @@
-"""Measurements of accelerators: rounds, roll-ups and reads."""
