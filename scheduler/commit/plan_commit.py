@@ -238,7 +238,11 @@ def assign_kernel_devices(kernels: Sequence[KernelPlacement]) -> list[DeviceAssi
         if row.is_usable:
             table.add(Device(row.pk, row.link_group, row.numa_node), row.occupied)
     return [
-        assign_devices(kernel.slots, {name: tables.get((kernel.agent_id, name)) for name in kernel.slots})
+        assign_devices(
+            kernel.slots,
+            {name: tables.get((kernel.agent_id, name)) for name in kernel.slots},
+            must_be_linked=kernel.must_be_linked,
+        )
         for kernel in kernels
     ]
 

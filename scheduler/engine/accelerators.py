@@ -29,13 +29,16 @@ class PartlyFreeDevice(NamedTuple):
 
 class SlotDevices(NamedTuple):
     """Devices of one slot of an agent: total number, number of unshared free ones, and shared ones
-    with capacity left.
+    with capacity left. `linked`: the most of all devices in one link group; `linked_whole`: the most
+    of the unshared free ones.
     """
 
     slot_name: str
     total: int
     whole: int
     open: tuple[PartlyFreeDevice, ...] = ()
+    linked: int = 0
+    linked_whole: int = 0
 
 
 class DeviceShare(NamedTuple):
@@ -191,18 +194,20 @@ class Device(NamedTuple):
     numa_node: int | None = None
 
 
-def choose_devices(devices: Sequence[Device], count: int) -> tuple[int, ...]:
+def choose_devices(devices: Sequence[Device], count: int, *, must_be_linked: bool = False) -> tuple[int, ...]:
     """Choose `count` free devices and return their ids in order: from the smallest link group that
     has enough, which keeps large groups whole; else from one NUMA node; else from as few groups as
-    possible.
+    possible. Raises NoSuchDevices if they must be linked and no group has enough.
     """
-    if count == len(devices):
+    if count == len(devices) and not must_be_linked:
         return tuple(sorted([device.id for device in devices]))
     for by in ("link_group", "numa_node"):
         groups = _groups(devices, by)
         large = [group for group in groups if len(group) >= count]
         if large:
             return min(large, key=len)[:count]
+        if must_be_linked:
+            raise NoSuchDevices(f"No {count} of the {len(devices)} devices that are left are linked.")
     chosen: list[int] = []
     for group in sorted(_groups(devices, "link_group"), key=len, reverse=True):
         chosen += group[: count - len(chosen)]
@@ -230,36 +235,40 @@ class DeviceTable:
         elif occupied < MILLI:
             self._open.free[device.id] = MILLI - occupied
 
-    def assign(self, amount: int, *, may_join: bool = True) -> tuple[int, ...]:
-        """Assign whole devices that are linked, or one device for a part of it. Raises
-        NoSuchDevices.
+    def assign(self, amount: int, *, may_join: bool = True, must_be_linked: bool = False) -> tuple[int, ...]:
+        """Assign whole devices, linked ones if possible or if they must be, or one device for a part
+        of it. Raises NoSuchDevices.
         """
         if amount % MILLI == 0:
-            return self._take_whole(amount // MILLI)
+            return self._take_whole(amount // MILLI, must_be_linked=must_be_linked)
         if amount > MILLI:
             raise NoSuchDevices(f"{amount} thousandths are neither whole devices nor a part of one.")
         found = self._open.best_fit(amount) if may_join else None
         if found is None:
-            [device_id] = self._take_whole(1)
+            [device_id] = self._take_whole(1, must_be_linked=False)
             found = self._open.start_sharing()
             self._names[found] = device_id
         self._open.change(found, -amount)
         return (self._names.get(found, found),)
 
-    def _take_whole(self, count: int) -> tuple[int, ...]:
+    def _take_whole(self, count: int, *, must_be_linked: bool) -> tuple[int, ...]:
         if count > len(self._whole):
             raise NoSuchDevices(f"{count} whole devices are more than the {len(self._whole)} that are left.")
-        chosen = choose_devices(list(self._whole.values()), count)
+        chosen = choose_devices(list(self._whole.values()), count, must_be_linked=must_be_linked)
         for device_id in chosen:
             del self._whole[device_id]
         return chosen
 
 
-def assign_devices(slots: Mapping[str, int], tables: Mapping[str, DeviceTable | None]) -> DeviceAssignment:
-    """Return the devices of a kernel for the slots that have a table. Raises NoSuchDevices."""
+def assign_devices(
+    slots: Mapping[str, int], tables: Mapping[str, DeviceTable | None], *, must_be_linked: bool = False
+) -> DeviceAssignment:
+    """Return the devices of a kernel for the slots that have a table; of each slot they are linked
+    with each other if they must be. Raises NoSuchDevices.
+    """
     joins = fractional_slot(slots)
     return {
-        name: table.assign(amount, may_join=name == joins)
+        name: table.assign(amount, may_join=name == joins, must_be_linked=must_be_linked)
         for name, amount in slots.items()
         if (table := tables.get(name)) is not None
     }

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from common.values.resources import ResourceSlots
+from common.values.resources import MILLI, ResourceSlots
 from scheduler.engine.accelerators import DeviceShare, SlotDevices
 
 
@@ -61,6 +61,8 @@ class AgentView:
     next_window: ReservationWindow | None = None
     real_capacity: ResourceSlots | None = None
     device_model: str = ""  # of all its devices; "" if they differ or are unknown
+    device_mem_bytes: int = 0  # least memory of its devices; 0: unknown
+    device_api_version: int = 0  # least version that the drivers of its devices support; 0: unknown
     devices: tuple[SlotDevices, ...] = ()  # for slots whose devices are known one by one
     # Allocations without a known end, with an expected one by past run times of similar sessions,
     # or by their own run time.
@@ -70,6 +72,15 @@ class AgentView:
     def largest(self) -> ResourceSlots:
         """Return the most that one kernel can get on the empty agent."""
         return self.capacity if self.real_capacity is None else self.real_capacity
+
+    def linked(self, slot_name: str) -> int:
+        """Return the most of a slot in one group of linked devices, free or not."""
+        return MILLI * max([each.linked for each in self.devices if each.slot_name == slot_name], default=0)
+
+    def linked_free(self, slot_name: str) -> int:
+        """Return the most of a slot that is free in one group of linked devices."""
+        free = [each.linked_whole for each in self.devices if each.slot_name == slot_name]
+        return MILLI * max(free, default=0)
 
 
 def total_capacity(agents: Iterable[AgentView]) -> dict[str, int]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from itertools import repeat
 from typing import NamedTuple
 from uuid import UUID
 
@@ -28,6 +29,7 @@ class KernelPlacement(NamedTuple):
     kernel_id: UUID
     agent_id: int
     slots: ResourceSlots
+    must_be_linked: bool = False  # its devices, with each other
 
 
 class Placement(NamedTuple):
@@ -42,8 +44,9 @@ class Placement(NamedTuple):
 
     @property
     def kernels(self) -> Iterator[KernelPlacement]:
-        session = self.session
-        return map(KernelPlacement, session.kernel_ids, self.agent_ids, session.requirements.kernels)
+        session, requirements = self.session, self.session.requirements
+        linked = repeat(bool(requirements.linked_amounts))
+        return map(KernelPlacement, session.kernel_ids, self.agent_ids, requirements.kernels, linked)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,14 @@ from functools import cached_property
 from typing import NamedTuple
 from uuid import UUID
 
-from common.values.resources import ResourceSlots
+from common.values.resources import CPU, MEM, MILLI, ResourceSlots
 from scheduler.engine.agent_views import AgentView
 from scheduler.engine.values import (
     NO_RESERVATIONS,
     NO_SLOTS,
     Gang,
     GroupHost,
+    Hardware,
     HostCriteria,
     PlacementGroup,
     Policy,
@@ -33,6 +34,9 @@ class Requirements:
     device_model: str = ""  # required model; "": any
     gang: Gang = Gang.ANYWHERE  # arrangement of several kernels
     placement_group: PlacementGroup | None = None  # its placement group
+    device_mem_bytes: int = 0  # least memory of each device; 0: any
+    device_api_version: int = 0  # least version that the driver supports, as 12040; 0: any
+    linked_devices: bool = False  # the devices of each kernel must be linked with each other
 
     def __post_init__(self) -> None:
         if not self.kernels:
@@ -47,7 +51,7 @@ class Requirements:
     @cached_property
     def _hash(self) -> int:
         """Hash of most fields, computed once, as a pass looks up each session's requirements."""
-        return hash((self.architecture, self.kernels, self.gang, self.placement_group, *self.host_criteria))
+        return hash((self.kernels, self.gang, self.placement_group, *self.host_criteria))
 
     @property
     def total(self) -> ResourceSlots:
@@ -63,7 +67,33 @@ class Requirements:
     @property
     def host_criteria(self) -> HostCriteria:
         """Fields that decide which agents can host it; equal terms have equal hosts."""
-        return self.architecture, self.device_model, self.required_agent_id, self.reservations
+        return self.hardware, self.required_agent_id, self.reservations
+
+    @cached_property
+    def hardware(self) -> Hardware:
+        """Fields that a machine has or has not, whatever is free on it."""
+        return (
+            self.architecture, self.device_model, self.device_mem_bytes, self.device_api_version,
+            self.linked_amounts,
+        )  # fmt: skip
+
+    @property
+    def names_devices(self) -> bool:
+        """Return True if not all agents that offer the slots suit it."""
+        _, *demands = self.hardware
+        return any(demands)
+
+    @cached_property
+    def linked_amounts(self) -> tuple[tuple[str, int], ...]:
+        """Amounts by slot that must be linked on one agent: of the largest kernel, or of all kernels
+        if they share an agent. One device, or a part of it, needs no link.
+        """
+        if not self.linked_devices:
+            return ()
+        together = (self.total,) if self.gang is Gang.ONE_MACHINE else self.kernels
+        names = dict.fromkeys(name for slots in together for name in slots if name not in (CPU, MEM))
+        most = {name: max(slots[name] for slots in together) for name in names}
+        return tuple([(name, amount) for name, amount in most.items() if amount > MILLI])
 
     def may_run_on(self, agent: AgentView) -> bool:
         """Return True if `agent` could host a kernel now, given capacity."""
@@ -77,6 +107,9 @@ class Requirements:
             agent.architecture == self.architecture
             and self.required_agent_id in (None, agent.id)
             and self.device_model in ("", agent.device_model)
+            and self.device_mem_bytes <= agent.device_mem_bytes
+            and self.device_api_version <= agent.device_api_version
+            and all(amount <= agent.linked(name) for name, amount in self.linked_amounts)
         )
 
 

@@ -90,6 +90,9 @@ class ReasonCode(StrEnum):
     RESERVATION = "reservation"  # free, but on agents that are reserved for others
 
 
-HostCriteria = tuple[str, str, int | None, frozenset[int]]
+# Architecture, device model, least device memory, least API version, and by slot the amounts that
+# must be linked.
+Hardware = tuple[str, str, int, int, tuple[tuple[str, int], ...]]
+HostCriteria = tuple[Hardware, int | None, frozenset[int]]
 
 Fractions = tuple[tuple[int, float], ...]  # fractions of the group's total by slot number

@@ -12,25 +12,37 @@ from scheduler.engine import PartlyFreeDevice, SlotDevices
 HAS_DEVICES = Exists(AgentDevice.objects.filter(agent__resource_group=OuterRef("pk")))
 # Includes slots that an agent reports but does not offer; `reader._offered` removes these.
 _DEVICES = f"""
-    SELECT device.agent_id, device.slot_name, count(*) FILTER (WHERE device.is_usable) AS total,
-           count(*) FILTER (WHERE device.is_usable AND device.occupied = 0) AS whole,
-           array_agg(ARRAY[device.id, %(whole)s - device.occupied] ORDER BY device.id)
-               FILTER (WHERE device.is_usable AND device.occupied > 0 AND device.occupied < %(whole)s) AS shared
-    FROM {AgentDevice._meta.db_table} AS device
-    JOIN {Agent._meta.db_table} AS agent ON agent.id = device.agent_id
-    WHERE agent.resource_group_id = %(group)s
-    GROUP BY device.agent_id, device.slot_name ORDER BY device.agent_id, device.slot_name
+    WITH device AS (
+        SELECT device.*,
+               count(*) FILTER (WHERE device.is_usable) OVER linked AS linked,
+               count(*) FILTER (WHERE device.is_usable AND device.occupied = 0) OVER linked AS linked_whole
+        FROM {AgentDevice._meta.db_table} AS device
+        JOIN {Agent._meta.db_table} AS agent ON agent.id = device.agent_id
+        WHERE agent.resource_group_id = %(group)s
+        WINDOW linked AS (PARTITION BY device.agent_id, device.slot_name, device.link_group)
+    )
+    SELECT agent_id, slot_name, count(*) FILTER (WHERE is_usable) AS total,
+           count(*) FILTER (WHERE is_usable AND occupied = 0) AS whole,
+           array_agg(ARRAY[id, %(whole)s - occupied] ORDER BY id)
+               FILTER (WHERE is_usable AND occupied > 0 AND occupied < %(whole)s) AS shared,
+           coalesce(max(linked) FILTER (WHERE link_group IS NOT NULL), 0) AS linked,
+           coalesce(max(linked_whole) FILTER (WHERE link_group IS NOT NULL), 0) AS linked_whole
+    FROM device GROUP BY agent_id, slot_name ORDER BY agent_id, slot_name
 """
 
 
 class _DeviceCounts(NamedTuple):
-    """Row of `_DEVICES`. `shared`: id and free rest of each shared device."""
+    """Row of `_DEVICES`. `shared`: id and free rest of each shared device. `linked`, `linked_whole`: as
+    in `SlotDevices`.
+    """
 
     agent_id: int
     slot_name: str
     total: int
     whole: int
     shared: list[tuple[int, int]] | None
+    linked: int
+    linked_whole: int
 
 
 def read_devices(group: ResourceGroup) -> dict[int, tuple[SlotDevices, ...]]:
@@ -38,7 +50,7 @@ def read_devices(group: ResourceGroup) -> dict[int, tuple[SlotDevices, ...]]:
     found: dict[int, list[SlotDevices]] = {}
     for row in read_rows(_DeviceCounts, _DEVICES, {"group": group.pk, "whole": MILLI}):
         shared = tuple([PartlyFreeDevice(device_id, free) for device_id, free in row.shared or ()])
-        devices = SlotDevices(row.slot_name, row.total, row.whole, shared)
+        devices = SlotDevices(row.slot_name, row.total, row.whole, shared, row.linked, row.linked_whole)
         found.setdefault(row.agent_id, []).append(devices)
     alike: dict[tuple[SlotDevices, ...], tuple[SlotDevices, ...]] = {}  # most agents share one object
     return {

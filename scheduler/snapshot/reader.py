@@ -66,7 +66,8 @@ _WAITING = f"""
            session.priority, session.requested_slots::text AS slots, image.architecture,
            session.type AS session_type, session.domain_id, session.project_id, session.owner_id,
            session.keypair_id, session.max_runtime_s, session.designated_agent_id AS agent_id,
-           session.may_run_elsewhere, session.device_model, session.gang, session.placement_rule,
+           session.may_run_elsewhere, session.device_model, session.device_mem_bytes,
+           session.device_api_version, session.linked_devices, session.gang, session.placement_rule,
            {KEY} AS group_key
     FROM {Kernel._meta.db_table} AS kernel
     JOIN {ComputeSession._meta.db_table} AS session ON session.id = kernel.session_id
@@ -96,6 +97,9 @@ class _WaitingKernel(NamedTuple):
     agent_id: int | None
     may_run_elsewhere: bool
     device_model: str
+    device_mem_bytes: int
+    device_api_version: int
+    linked_devices: bool
     gang: str
     placement_rule: str
     group_key: str | None
@@ -108,6 +112,8 @@ class _AgentSlotRow(NamedTuple):
     architecture: str
     state: str
     device_model: str
+    device_mem_bytes: int
+    device_api_version: int
     slot_name: str  # None if the agent has no slot yet
     capacity: int
     surplus: int
@@ -230,7 +236,8 @@ def _agents(
     """Read the agents of the group. 1 query."""
     slots = ("slots__slot_name", "slots__capacity", "slots__surplus", "slots__occupied")
     agents = Agent.objects.filter(resource_group_id=group_id).in_use().order_by("pk")
-    rows = agents.values_list("pk", "architecture", "state", "device_model", *slots)
+    hardware = ("device_model", "device_mem_bytes", "device_api_version")
+    rows = agents.values_list("pk", "architecture", "state", *hardware, *slots)
     slots_of = cache(lambda amounts: ResourceSlots(dict(amounts)))  # cached, as agents are mostly alike
     for agent_id, same_agent in groupby(map(_AgentSlotRow._make, rows), key=attrgetter("agent_id")):
         slot_rows = list(same_agent)
@@ -249,6 +256,8 @@ def _agents(
             free=slots_of(tuple(free)),
             real_capacity=capacity if is_overcommitted else None,
             device_model=row.device_model,
+            device_mem_bytes=row.device_mem_bytes,
+            device_api_version=row.device_api_version,
             is_schedulable=row.state == AgentState.CONNECTED,
             running=tuple(running.get(agent_id, ())),
             expected_ends=tuple(expected.get(agent_id, ())),
@@ -353,6 +362,9 @@ def _read_pending(
             row.gang,
             row.placement_rule,
             row.group_key,
+            row.device_mem_bytes,
+            row.device_api_version,
+            row.linked_devices,
         )
         session = PendingSession(
             id=session_id,
@@ -381,6 +393,9 @@ def _requirements(  # noqa: PLR0913 -- all by name
     gang: str,
     rule: str,
     group: str | None,
+    device_mem_bytes: int,
+    device_api_version: int,
+    linked_devices: bool,
 ) -> Requirements:
     kernels = (ResourceSlots(json.loads(asked)),) * kernel_count
     return Requirements(
@@ -392,4 +407,7 @@ def _requirements(  # noqa: PLR0913 -- all by name
         device_model,
         Gang(gang) if kernel_count > 1 else Gang.ANYWHERE,
         placement_group(group, rule),
+        device_mem_bytes,
+        device_api_version,
+        linked_devices,
     )

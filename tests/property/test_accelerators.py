@@ -3,6 +3,7 @@
 A small world has machines with devices and what runs there, by name; each minute is a tick, and its plan is dealt as a commit does.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -40,7 +41,8 @@ pytestmark = pytest.mark.walk
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 CORES = 16
-AMOUNTS = st.sampled_from([250, 250, 400, 500, 500, 600, 750, 1000, 1000, 2000])
+AMOUNTS = st.sampled_from([250, 250, 400, 500, 500, 600, 750, 1000, 1000, 2000, 2000])
+LINKED = 3  # devices with such numbers in a row are linked
 MINUTES = st.none() | st.integers(1, 6)
 
 
@@ -99,7 +101,10 @@ class World:
         shared = [
             PartlyFreeDevice(number, 1000 - part) for number, part in occupied.items() if 0 < part < 1000
         ]
-        devices = SlotDevices("gpu", size, list(occupied.values()).count(0), tuple(shared))
+        links = Counter(number // LINKED for number in occupied)
+        free = Counter(number // LINKED for number, part in occupied.items() if not part)
+        most, most_free = (max(each.values(), default=0) for each in (links, free))
+        devices = SlotDevices("gpu", size, list(occupied.values()).count(0), tuple(shared), most, most_free)
         return AgentView(
             agent_id,
             "x86_64",
@@ -122,7 +127,7 @@ class World:
     def table(self, agent_id: int) -> DeviceTable:
         table = DeviceTable()
         for number, occupied in self.occupied(agent_id).items():
-            table.add(Device(number, number // 2), occupied)
+            table.add(Device(number, number // LINKED), occupied)
         return table
 
     def can_give(self, agent: AgentView, needs: Requirements) -> bool:
@@ -132,7 +137,7 @@ class World:
         table = self.table(agent.id)
         try:
             for slots in needs.kernels if agent.devices else ():
-                table.assign(slots["gpu"])
+                table.assign(slots["gpu"], must_be_linked=bool(needs.linked_amounts))
         except NoSuchDevices:
             return False
         return True
@@ -145,7 +150,9 @@ class World:
             lasts = placement.session.max_runtime
             for kernel in placement.kernels:
                 table = tables.get(kernel.agent_id)
-                given = table.assign(kernel.slots["gpu"]) if table and kernel.slots["gpu"] else ()
+                amount, linked = kernel.slots["gpu"], kernel.must_be_linked
+                given = table.assign(amount, must_be_linked=linked) if table and amount else ()
+                assert not linked or len({each // LINKED for each in given}) == 1
                 until = None if lasts is None else minute + int(lasts.total_seconds()) // 60
                 cores = kernel.slots["cpu"] // 1000
                 held.append(Held(kernel.agent_id, kernel.slots["gpu"], given, until, cores))
@@ -180,6 +187,7 @@ def sessions(draw: st.DrawFn, number: int, lasts: st.SearchStrategy[int | None] 
         draw(st.none() | st.none() | st.none() | st.integers(1, 3)),
         may_run_elsewhere=draw(st.booleans()),
         gang=draw(st.sampled_from(Gang)) if count > 1 else Gang.ANYWHERE,
+        linked_devices=draw(st.booleans()),
     )
     minutes = draw(lasts)
     return PendingSession(
@@ -242,6 +250,8 @@ def test_a_part_waits_only_where_no_device_has_it(world, queue):
     for session in queue:
         if session.id not in waiting or len(session.kernel_ids) > 1 or session.requirements.required_agent_id:
             continue
+        if session.requirements.linked_amounts:
+            continue
         [slots] = session.requirements.kernels
         for agent in after.agents():
             if agent.id in kept or not slots.fits_in(agent.free):
@@ -264,13 +274,22 @@ def test_the_kernels_of_a_gang_lie_as_it_says(world, queue, rules):
 
 @given(worlds(), sessions(1), st.sampled_from([2, 3, 4]))
 def test_a_gang_on_one_machine_waits_only_where_no_machine_has_devices_for_all_its_parts(world, one, count):
-    needs = replace(one.requirements, kernels=one.requirements.kernels[:1] * count, gang=Gang.ONE_MACHINE)
+    kernels = one.requirements.kernels[:1] * count
+    needs = replace(one.requirements, kernels=kernels, gang=Gang.ONE_MACHINE, linked_devices=False)
     gang = replace(one, requirements=needs, kernel_ids=tuple(UUID(int=number) for number in range(count)))
     told = snapshot_of(world, [gang])
     decided = plan(told, NOW)
     hosts = [each for each in told.agents if needs.may_run_on(each) and world.can_give(each, needs)]
     assert bool(decided.placements) == bool(hosts)
     world.after(decided, 0)
+
+
+@given(worlds(), sessions(1))
+def test_linked_devices_are_waited_for_only_where_no_agent_has_so_many_free(world, one):
+    needs = replace(one.requirements, kernels=one.requirements.kernels[:1], linked_devices=True)
+    told = snapshot_of(world, [replace(one, requirements=needs, kernel_ids=one.kernel_ids[:1])])
+    hosts = [each for each in told.agents if needs.may_run_on(each) and world.can_give(each, needs)]
+    assert bool(plan(told, NOW).placements) == bool(hosts)
 
 
 @given(
@@ -332,6 +351,8 @@ def test_nothing_that_passes_the_first_makes_it_start_later(world, waiting, late
         replace(each, id=UUID(int=number), priority=1 if number == 1 else 0, enqueued_at=at(minute))
         for number, (minute, each) in enumerate([*waiting, *later], 1)
     ]
+    # Of linked devices it only knows when nearly all are free.
+    queue[0] = replace(queue[0], requirements=replace(queue[0].requirements, linked_devices=False))
     rules = Rules(strategy=Strategy.DISPERSED if is_dispersed else Strategy.CONCENTRATED)
     alone = _starts_at(queue[:1], world, rules)
     assert alone is None or _starts_at(queue, world, rules) <= alone

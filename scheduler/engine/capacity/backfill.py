@@ -52,7 +52,8 @@ def earliest_start(
     before the session could end are left out; if that is only expected, they come last.
 
     Unlike kernels are counted as large as the largest in each field; spread kernels get an agent
-    each; kernels that must be together share one agent.
+    each; kernels that must be together share one agent. Linked devices are known to be free only
+    where all but a few are.
     """
     kernels, count = len(request_class.queries), _opening_count(request_class)
     openings: list[Opening] = []
@@ -125,7 +126,8 @@ def _openings(
     for agent_number in hosts:
         if tracker.agents.is_large_enough(agent_number, request_class.largest_single(largest)):
             count = 1 if request_class.is_spread else kernels
-            found = _openings_on(tracker, layout, agent_number, largest, count, now, known_only=known_only)
+            request = largest + tracker.linked_surplus(agent_number, request_class)
+            found = _openings_on(tracker, layout, agent_number, request, count, now, known_only=known_only)
             # If kernels must be together, capacity for the last is capacity for all.
             yield agent_number, found[kernels - 1 :] if request_class.is_together else found
 

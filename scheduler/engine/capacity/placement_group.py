@@ -14,18 +14,21 @@ NO_HOSTS: Mapping[int, int] = {}
 
 @dataclass(frozen=True, slots=True)
 class AgentFilter:
-    """Filter of agents (numbers): all but some, or only a few; `hosts` restricts both further;
-    None: no restriction.
+    """Filter of agents (numbers): all but some, or only a few; `hosts` and `linked` restrict both
+    further; None: no restriction.
     """
 
     without: Collection[int] = ()
     only: tuple[int, ...] | None = None
     hosts: Container[int] | None = None
+    linked: Container[int] | None = None  # agents with enough linked devices
 
     def __contains__(self, agent_number: object) -> bool:
         if agent_number in self.without or (self.only is not None and agent_number not in self.only):
             return False
-        return self.hosts is None or agent_number in self.hosts
+        return (self.hosts is None or agent_number in self.hosts) and (
+            self.linked is None or agent_number in self.linked
+        )
 
     def take(
         self,

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from scheduler.engine.agent_views import (
 )
 from scheduler.engine.capacity.fractional import FractionalPool
 from scheduler.engine.capacity.ledger import CapacityHold, CapacityLedger, Release, Released, Taken, Until
+from scheduler.engine.capacity.linked_devices import LinkedDevices, LinkedHosts
 from scheduler.engine.capacity.placement_group import AgentFilter, GroupOccupancy
 from scheduler.engine.index.accelerator_vectors import can_assign_all
 from scheduler.engine.index.agent_index import AgentIndex
@@ -58,6 +60,7 @@ class CapacityTracker:
         self._open, self._bins, self._holds = ledger.open, ledger.bins, ledger.holds
         self._taken = ledger.taken
         self._pool = FractionalPool(agents, ledger, now) if agents.layout.shared else None
+        self.linked = LinkedDevices(agents, ledger)
         # After `remove_holds`: open capacity before it, and the priority of the reservation.
         self._open_beside_holds: dict[int, tuple[int, int]] = {}
         self._timed_holders: list[int] = []  # after `remove_holds`: agents whose reservation had a known end
@@ -232,14 +235,15 @@ class CapacityTracker:
         Returns agent ids.
 
         Each request counts as the largest, as in `earliest_start`: with less, others would take what the
-        next pass looks for.
+        next pass looks for. So do devices that make sure that enough are linked.
         """
         if self._pool and request_class.fractional_requests:
             self._pool.held_for_parts.update(agent_numbers)
         wanted: dict[int, int] = {}
         largest = self._layout.greatest(request_class.requests)
         for agent_number in agent_numbers:
-            wanted[agent_number] = wanted.get(agent_number, 0) + largest
+            surplus = self.linked_surplus(agent_number, request_class)
+            wanted[agent_number] = wanted.get(agent_number, surplus) + largest
         for agent_number, request in wanted.items():
             free = self._open[agent_number]
             # Without a known time everything that becomes free accumulates, also what small
@@ -255,6 +259,11 @@ class CapacityTracker:
         if is_first and request_class.designated is None:
             self._held_pools |= {self.agents.pool_of[agent_number] for agent_number in agent_numbers}
         return tuple(self.agents.ids[agent_number] for agent_number in agent_numbers)
+
+    def linked_surplus(self, agent_number: int, request_class: RequestClass) -> int:
+        """Return what must be free there beside the request so that enough devices are linked."""
+        requirements = request_class.requirements
+        return self.linked.surplus(agent_number, requirements) if requirements.linked_amounts else 0
 
     def claim(self, agent_id: int) -> None:
         """Allow reservations on the agent only for the session with the preemption claim."""
@@ -322,7 +331,7 @@ class CapacityTracker:
         )
 
     def _without_hold(self, request_class: RequestClass, pools: set[int]) -> list[int]:
-        found = self.agents.with_model(request_class.requirements, self.agents.members_in(pools))
+        found = self.agents.suiting(request_class.requirements, self.agents.members_in(pools))
         return self.occupancy.allowed_agents(
             request_class, [each for each in found if not self._is_taken(each)]
         )
@@ -438,7 +447,7 @@ class CapacityTracker:
             is_host = named is not None and requirements.may_run_on(self.agents.views[named])
             return [self.free(named)] if named is not None and is_host else []
         members = self.agents.members_in(self.agents.pools_open_to(requirements))
-        return list(map(self.free, self.agents.with_model(requirements, members)))
+        return list(map(self.free, self.agents.suiting(requirements, members)))
 
     def _take_all(self, request_class: RequestClass, until: Until) -> list[int] | None:
         """Take capacity for each request. Return agent numbers; None, and take nothing, if there is
@@ -486,6 +495,7 @@ class CapacityTracker:
         allowed: AgentFilter | None = None,
     ) -> int | None:
         """Take capacity for one kernel on an allowed agent. Return its number."""
+        allowed = self._among_linked(request_class, allowed)
         part = request_class.fractional_requests.get(request)
         if part and self._pool:
             return self._pool.take(request_class, request, part, search, until, allowed)
@@ -517,6 +527,13 @@ class CapacityTracker:
         if agent_number in self._holds:
             self._holds[agent_number].take(request, request)
         return agent_number
+
+    def _among_linked(self, request_class: RequestClass, allowed: AgentFilter | None) -> AgentFilter | None:
+        """Restrict the allowed agents to those with enough linked devices, if some must be linked."""
+        requirements = request_class.requirements
+        if not requirements.linked_amounts:
+            return allowed
+        return replace(allowed or AgentFilter(), linked=LinkedHosts(self.linked, requirements))
 
     def _index_taken(self) -> None:
         for taken in self._taken[self._indexed :]:

@@ -35,9 +35,14 @@ def missing_fields(agent: AgentView, layout: Layout) -> bool:
     return bool(agent.devices) and not _split_slots(agent) <= {*layout.shared}
 
 
-def device_counts(agent: AgentView) -> list[tuple[str, int]]:
-    """Return slot names and numbers of devices of the agent."""
-    return [(devices.slot_name, devices.total) for devices in agent.devices]
+def device_counts(agent: AgentView) -> list[tuple[str, int, int]]:
+    """Return slot names and numbers of devices of the agent, in all and in one link group."""
+    return [(devices.slot_name, devices.total, devices.linked) for devices in agent.devices]
+
+
+def device_field(slot_name: str, layout: Layout) -> str:
+    """Return the field that counts the whole free devices of the slot."""
+    return whole_slot(slot_name) if slot_name in layout.shared else slot_name
 
 
 def can_assign_all(slots: Mapping[str, int], device_names: Iterable[str]) -> bool:

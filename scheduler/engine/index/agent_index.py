@@ -22,7 +22,7 @@ from scheduler.engine.index.request_class import CandidateQueries, RequestClass,
 from scheduler.engine.index.resource_vector import Layout, spread_count
 from scheduler.engine.index.round_robin_index import RoundRobinIndex
 from scheduler.engine.snapshot import PendingSession, Requirements, Snapshot
-from scheduler.engine.values import Gang, Strategy
+from scheduler.engine.values import Gang, Hardware, Strategy
 
 INDEX_TYPES = {
     Strategy.CONCENTRATED: BinIndex,
@@ -111,7 +111,7 @@ class AgentIndex:
         self.bins: list[BinIndex] = []
         self._fill_pools()
         self._start_behind(snapshot.last_agent_id)
-        self._sizes: dict[tuple[str, str, int | None, int | None], AgentSizes] = {}
+        self._sizes: dict[tuple[Hardware, int | None, int | None], AgentSizes] = {}
         self.classes: dict[Requirements, RequestClass] = {}
 
     def update(self, snapshot: Snapshot) -> bool:
@@ -159,9 +159,9 @@ class AgentIndex:
         """Return True if one kernel of this size fits on the empty agent."""
         return self.layout.fits(request, self.largest[agent_number])
 
-    def with_model(self, requirements: Requirements, agent_numbers: list[int]) -> list[int]:
-        """Filter agents by the requested device model."""
-        if not requirements.device_model:
+    def suiting(self, requirements: Requirements, agent_numbers: list[int]) -> list[int]:
+        """Filter agents by what is requested of devices."""
+        if not requirements.names_devices:
             return agent_numbers
         return [each for each in agent_numbers if requirements.suits(self.views[each])]
 
@@ -182,12 +182,7 @@ class AgentIndex:
         passes. `largest_kernel`: the largest kernel of a combined request; `largest` then applies
         to the combination.
         """
-        key = (
-            requirements.architecture,
-            requirements.device_model,
-            requirements.required_agent_id,
-            largest_kernel,
-        )
+        key = requirements.hardware, requirements.required_agent_id, largest_kernel
         sizes = self._sizes.get(key)
         if sizes is None:
             pack, dealing = self.layout.pack_room, self.device_vectors
@@ -284,7 +279,7 @@ class AgentIndex:
         is_together = is_one and bool(parts)
         is_plain = (
             requirements.placement_group is None
-            and not is_together
+            and not (is_together or requirements.linked_amounts)
             and (requirements.gang is not Gang.SPREAD or len(order) == 1)
         )
         only_search = searches[0][1]
@@ -373,7 +368,7 @@ class AgentIndex:
         # Agents reserved for it come first.
         found.sort(key=lambda number: self._pool_keys[number].open_to is None)
         queries = ((number, self.bins[number].query(request)) for number in found)
-        if not (self.is_overcommitted or requirements.device_model):
+        if not (self.is_overcommitted or requirements.names_devices):
             return tuple(queries)
         large = ((number, query, self._hosts_in(number, requirements, one)) for number, query in queries)
         return tuple(
@@ -381,8 +376,8 @@ class AgentIndex:
         )
 
     def _hosts_in(self, pool: int, requirements: Requirements, request: int) -> frozenset[int] | None:
-        """Return the agents of a pool that have the model and could hold one kernel if empty; None:
-        all.
+        """Return the agents of a pool that suit the requirements and could hold one kernel if empty;
+        None: all.
         """
         members = self.members[pool]
         hosts = frozenset(
@@ -402,6 +397,8 @@ def _differ_in_room(before: AgentView, after: AgentView) -> bool:
         and before.capacity == after.capacity
         and before.real_capacity == after.real_capacity
         and before.device_model == after.device_model
+        and before.device_mem_bytes == after.device_mem_bytes
+        and before.device_api_version == after.device_api_version
         and device_counts(before) == device_counts(after)
         and before.window == after.window
         and before.next_window == after.next_window

@@ -56,7 +56,8 @@ class Preemptor:
     Victims have a lower priority and suffice together: nothing ends for a session that could not
     start then, and no victim is needless. Sessions that end by themselves before the notice is over
     count as ended and are no victims, as preempting them would gain nothing. Sessions with several
-    kernels preempt nothing.
+    kernels preempt nothing, nor do those that need linked devices on agents with several link groups:
+    victims there might be needless.
     """
 
     def __init__(
@@ -137,6 +138,7 @@ class Preemptor:
                 for agent_number in self._tracker.agents_without_hold(request_class)
                 if agent_number in self._candidates
                 and self._agents.is_large_enough(agent_number, request)
+                and not self._tracker.linked_surplus(agent_number, request_class)
                 and self._tracker.may_begin(agent_number, request_class, self._ends_at, session.max_runtime)
             )
             ways = (
