@@ -41,7 +41,7 @@ pytestmark = pytest.mark.walk
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 CORES = 16
-AMOUNTS = st.sampled_from([250, 250, 400, 500, 500, 600, 750, 1000, 1000, 2000, 2000])
+AMOUNTS = st.sampled_from([250, 250, 400, 500, 500, 600, 750, 1000, 1000, 2000, 2000, 3000])
 LINKED = 3  # devices with such numbers in a row are linked
 MINUTES = st.none() | st.integers(1, 6)
 
@@ -170,7 +170,7 @@ def at(minute: int) -> datetime:
 @st.composite
 def worlds(draw: st.DrawFn, ends: st.SearchStrategy[int | None] = MINUTES) -> World:
     """As plans leave them: what runs was placed by plans, and some of it is gone."""
-    sizes = tuple(draw(st.lists(st.sampled_from([1, 2, 2, 3, 4, 0]), min_size=1, max_size=3)))
+    sizes = tuple(draw(st.lists(st.sampled_from([1, 2, 2, 3, 4, 6, 0]), min_size=1, max_size=3)))
     world = World(sizes, ())
     pending = tuple(draw(sessions(number, ends)) for number in range(100, draw(st.integers(100, 112))))
     world = world.after(plan(snapshot_of(world, pending), NOW), 0)
@@ -187,7 +187,7 @@ def sessions(draw: st.DrawFn, number: int, lasts: st.SearchStrategy[int | None] 
         draw(st.none() | st.none() | st.none() | st.integers(1, 3)),
         may_run_elsewhere=draw(st.booleans()),
         gang=draw(st.sampled_from(Gang)) if count > 1 else Gang.ANYWHERE,
-        linked_devices=draw(st.booleans()),
+        linked_devices=amount > 1000 and draw(st.booleans()),
     )
     minutes = draw(lasts)
     return PendingSession(
