@@ -151,6 +151,11 @@ def format_bytes(amount: int) -> str:
     return f"{amount} B"
 
 
+def format_version(version: int) -> str:
+    """Format a version of CUDA or ROCm: 12040 is "12.4"."""
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
 def format_amount(name: str, amount: int) -> str:
     """Format an amount of one slot: "0.5 cores", "4 GiB", "2 cuda", "12,800 cores"."""
     if name == MEM:

@@ -16,9 +16,11 @@ from scheduler.engine.plan import (
     Explanation,
     FreeDevices,
     KernelPlacement,
+    LinkedRoom,
     Placement,
     Plan,
     ReservedAgents,
+    UnmetDemand,
     WhatIf,
 )
 from scheduler.engine.planner import Planner, plan
@@ -34,6 +36,7 @@ from scheduler.engine.snapshot import (
     Tenant,
 )
 from scheduler.engine.values import (
+    Demand,
     Gang,
     GroupHost,
     PlacementGroup,
@@ -50,6 +53,7 @@ __all__ = [
     "AgentView",
     "BackfillReservation",
     "Deferral",
+    "Demand",
     "DeviceShare",
     "Eviction",
     "Excess",
@@ -58,6 +62,7 @@ __all__ = [
     "Gang",
     "GroupHost",
     "KernelPlacement",
+    "LinkedRoom",
     "PartlyFreeDevice",
     "PendingSession",
     "Placement",
@@ -80,6 +85,7 @@ __all__ = [
     "Snapshot",
     "Strategy",
     "Tenant",
+    "UnmetDemand",
     "WhatIf",
     "column_of",
     "plan",

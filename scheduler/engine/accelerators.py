@@ -29,16 +29,16 @@ class PartlyFreeDevice(NamedTuple):
 
 class SlotDevices(NamedTuple):
     """Devices of one slot of an agent: total number, number of unshared free ones, and shared ones
-    with capacity left. `linked`: the most of all devices in one link group; `linked_whole`: the most
-    of the unshared free ones.
+    with capacity left. `links`: number of devices of each link group; `free_links`: of unshared free
+    ones, in the same order.
     """
 
     slot_name: str
     total: int
     whole: int
     open: tuple[PartlyFreeDevice, ...] = ()
-    linked: int = 0
-    linked_whole: int = 0
+    links: tuple[int, ...] = ()
+    free_links: tuple[int, ...] = ()
 
 
 class DeviceShare(NamedTuple):
@@ -79,6 +79,22 @@ def fractional_slot(slots: Mapping[str, int]) -> str | None:
     shared, parts of others use whole devices.
     """
     return next((name for name, amount in slots.items() if name not in (CPU, MEM) and amount % MILLI), None)
+
+
+def surely_linked(free: Sequence[int], taken: int) -> int:
+    """Return the number of devices that are still free in one link group, whichever `taken` ones of
+    the `free` ones of all groups are gone.
+    """
+    most = max(free, default=0)
+    while most and sum([count - most + 1 for count in free if count >= most]) <= taken:
+        most -= 1
+    return most
+
+
+def enough_for_links(devices: SlotDevices, count: int) -> int:
+    """Return how many devices must be free so that `count` of one link group are, whichever they are."""
+    unlinked = devices.total - sum(devices.links)
+    return sum([min(size, count - 1) for size in devices.links]) + unlinked + 1
 
 
 def most_for_one_kernel(devices: Iterable[SlotDevices], slot_name: str) -> int:

@@ -63,6 +63,7 @@ class AgentView:
     device_model: str = ""  # of all its devices; "" if they differ or are unknown
     device_mem_bytes: int = 0  # least memory of its devices; 0: unknown
     device_api_version: int = 0  # least version that the drivers of its devices support; 0: unknown
+    isolation: int = 0  # rank of the isolation that parts of its devices have; 0: none
     devices: tuple[SlotDevices, ...] = ()  # for slots whose devices are known one by one
     # Allocations without a known end, with an expected one by past run times of similar sessions,
     # or by their own run time.
@@ -75,12 +76,12 @@ class AgentView:
 
     def linked(self, slot_name: str) -> int:
         """Return the most of a slot in one group of linked devices, free or not."""
-        return MILLI * max([each.linked for each in self.devices if each.slot_name == slot_name], default=0)
+        devices = self.devices_of(slot_name)
+        return MILLI * max(devices.links, default=0) if devices else 0
 
-    def linked_free(self, slot_name: str) -> int:
-        """Return the most of a slot that is free in one group of linked devices."""
-        free = [each.linked_whole for each in self.devices if each.slot_name == slot_name]
-        return MILLI * max(free, default=0)
+    def devices_of(self, slot_name: str) -> SlotDevices | None:
+        """Return the devices of a slot; None if they are unknown."""
+        return next((each for each in self.devices if each.slot_name == slot_name), None)
 
 
 def total_capacity(agents: Iterable[AgentView]) -> dict[str, int]:

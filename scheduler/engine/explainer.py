@@ -2,25 +2,34 @@
 
 import sys
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 from uuid import UUID
 
-from common.values.resources import MILLI, ResourceSlots
+from common.values.resources import CPU, MEM, MILLI, ResourceSlots
 from scheduler.engine.accelerators import whole_slot
+from scheduler.engine.agent_views import AgentView
 from scheduler.engine.capacity.ledger import Until
 from scheduler.engine.capacity.reservation_windows import ReservationWindows
 from scheduler.engine.capacity.tracker import CapacityTracker
 from scheduler.engine.columns import Columns
 from scheduler.engine.index.request_class import RequestClass
 from scheduler.engine.index.resource_vector import FIELD_MASK, Layout, spread_count
-from scheduler.engine.plan import Deferral, Excess, Explanation, FreeDevices, ReservedAgents
+from scheduler.engine.plan import (
+    Deferral,
+    Excess,
+    Explanation,
+    FreeDevices,
+    LinkedRoom,
+    ReservedAgents,
+    UnmetDemand,
+)
 from scheduler.engine.policy.quota_tracker import QuotaTracker
-from scheduler.engine.snapshot import PendingSession
-from scheduler.engine.values import HostCriteria, ReasonCode
+from scheduler.engine.snapshot import PendingSession, Requirements
+from scheduler.engine.values import Demand, HostCriteria, ReasonCode
 
 MOST_IN_A_SUM = 1000  # vectors: the sum of more could overflow a field
 ANY_PRIORITY = sys.maxsize
@@ -214,9 +223,13 @@ class Explainer:
             reserved=reserved if reason is ReasonCode.RESERVATION else None,
             is_host_gone=reason is ReasonCode.AGENT_UNAVAILABLE and not capacity.vectors,
             device_model=requirements.device_model,
+            unmet=unmet_demand(requirements, self._tracker.agents.all_views)
+            if reason is ReasonCode.NO_SUCH_DEVICE
+            else None,
             devices=self._device_room(request_class, nearest[subject])
             if reason is ReasonCode.FRAGMENTED
             else None,
+            linked=self._linked_room(request_class) if reason is ReasonCode.FRAGMENTED else None,
             gang=requirements.gang,
             agents_with_room=self._agents_with_room(request_class, reason),
             placement_group=requirements.placement_group,
@@ -238,6 +251,10 @@ class Explainer:
             request_class.requirements.required_agent_id is not None,
         )
         nobody = ReasonCode.AGENT_UNAVAILABLE if is_named else ReasonCode.NO_AGENTS, free
+        if not (capacity.vectors or is_named) and unmet_demand(
+            request_class.requirements, self._tracker.agents.all_views
+        ):
+            return ReasonCode.NO_SUCH_DEVICE, free
         if not (free.vectors or self._windows.blocks_any(request_class, until)):
             return nobody
         if not asked.fits_in(capacity.total):
@@ -289,6 +306,20 @@ class Explainer:
         # Prefers a slot of which some is free on agents with capacity for the rest.
         some = (each for each in rooms if 0 < usable_amount(asked, each) < asked[each.slot_name])
         return next(chain(some, rooms), None)
+
+    def _linked_room(self, request_class: RequestClass) -> LinkedRoom | None:
+        """Return the linked devices that its only kernel lacks; None if it lacks something else."""
+        tracker, requirements = self._tracker, request_class.requirements
+        if len(request_class.order) > 1 or not requirements.linked_amounts:
+            return None
+        agents = tracker.agents
+        found = agents.suiting(requirements, agents.members_in(request_class.pools))
+        rooms = [each for each in found if self._layout.fits(request_class.total, tracker.free(each))]
+        free = [
+            LinkedRoom(name, asked, max([tracker.linked.left(each, name) for each in rooms]))
+            for name, asked in (requirements.linked_amounts if rooms else ())
+        ]
+        return next((room for room in free if room.most < room.asked), None)
 
     def _rooms_by_device(self, request_class: RequestClass) -> Iterable[tuple[str, list[int]]]:
         terms = request_class.requirements.host_criteria
@@ -361,6 +392,36 @@ class Explainer:
             for name, amount in together.items():
                 total[name] = total.get(name, 0) + amount
         return FreeCapacity(self._layout.outermost(for_one), ResourceSlots(total))
+
+
+def unmet_demand(requirements: Requirements, agents: Iterable[AgentView]) -> UnmetDemand | None:
+    """Return the first demand on devices that no agent of its architecture and model meets; None if an
+    agent suits, or none has the slots, the architecture or the model.
+    """
+    slots = requirements.total
+    left = [
+        agent
+        for agent in agents
+        if agent.architecture == requirements.architecture
+        and requirements.device_model in ("", agent.device_model)
+        and all(name in agent.capacity for name in slots)
+    ]
+    name = next((name for name in slots if name not in (CPU, MEM)), "")
+    demands: list[tuple[Demand, int, str, Callable[[AgentView], int]]] = [
+        (Demand.MEMORY, requirements.device_mem_bytes, name, attrgetter("device_mem_bytes")),
+        (Demand.VERSION, requirements.device_api_version, name, attrgetter("device_api_version")),
+        (Demand.ISOLATION, requirements.least_isolation, name, attrgetter("isolation")),
+        *[
+            (Demand.LINKS, amount, linked, methodcaller("linked", linked))
+            for linked, amount in requirements.linked_amounts
+        ],
+    ]
+    for demand, asked, slot_name, offered in demands if left else ():
+        most = max(map(offered, left))
+        if most < asked:
+            return UnmetDemand(demand, asked, most, slot_name)
+        left = [agent for agent in left if offered(agent) >= asked]
+    return None
 
 
 def usable_amount(asked: ResourceSlots, room: FreeDevices) -> int:

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from common.values.resources import ResourceSlots
 from scheduler.engine.snapshot import Accumulation, PendingSession, Quota
-from scheduler.engine.values import Gang, PlacementGroup, ReasonCode
+from scheduler.engine.values import Demand, Gang, PlacementGroup, ReasonCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,27 @@ class FreeDevices(NamedTuple):
     most_of_one: int
 
 
+class UnmetDemand(NamedTuple):
+    """Demand on devices that no agent meets, of those that meet the demands before it in `Demand`:
+    what is asked, and the most that one of them has. Links: amounts of `slot_name`.
+    """
+
+    demand: Demand
+    asked: int
+    most: int
+    slot_name: str
+
+
+class LinkedRoom(NamedTuple):
+    """Amount of a slot that is asked in linked devices, and the most that is free so on an agent with
+    capacity for the rest of the request.
+    """
+
+    slot_name: str
+    asked: int
+    most: int
+
+
 @dataclass(frozen=True)
 class Explanation:
     """Reason for which sessions with equal requirements stay pending, with the numbers that prove it."""
@@ -92,7 +113,9 @@ class Explanation:
     reserved: ReservedAgents | None = None  # reservation: which agents
     is_host_gone: bool = False  # agent_unavailable: it could not run the session even if it took sessions
     device_model: str = ""  # requested model
+    unmet: UnmetDemand | None = None  # no_such_device
     devices: FreeDevices | None = None  # fragmented: amounts suffice, single devices do not
+    linked: LinkedRoom | None = None  # fragmented: enough devices are free, but not linked
     gang: Gang = Gang.ANYWHERE
     # Gang on one agent: `requested_by_kernel` is the total request. Spread gang: number of kernels that
     # get an agent each.

@@ -37,6 +37,7 @@ class Requirements:
     device_mem_bytes: int = 0  # least memory of each device; 0: any
     device_api_version: int = 0  # least version that the driver supports, as 12040; 0: any
     linked_devices: bool = False  # the devices of each kernel must be linked with each other
+    least_isolation: int = 0  # of a part of a device, as in `AgentView.isolation`; 0: any
 
     def __post_init__(self) -> None:
         if not self.kernels:
@@ -74,7 +75,7 @@ class Requirements:
         """Fields that a machine has or has not, whatever is free on it."""
         return (
             self.architecture, self.device_model, self.device_mem_bytes, self.device_api_version,
-            self.linked_amounts,
+            self.least_isolation, self.linked_amounts,
         )  # fmt: skip
 
     @property
@@ -109,6 +110,7 @@ class Requirements:
             and self.device_model in ("", agent.device_model)
             and self.device_mem_bytes <= agent.device_mem_bytes
             and self.device_api_version <= agent.device_api_version
+            and self.least_isolation <= agent.isolation
             and all(amount <= agent.linked(name) for name, amount in self.linked_amounts)
         )
 

@@ -78,11 +78,12 @@ class ReasonCode(StrEnum):
     GROUP_PAUSED = "group_paused"  # the group is paused by an administrator
     NO_AGENTS = "no_agents"  # no schedulable agent of this architecture
     AGENT_UNAVAILABLE = "agent_unavailable"  # the one agent it must run on is not schedulable
+    NO_SUCH_DEVICE = "no_such_device"  # no agent meets all demands on devices
     NEVER_FITS = "never_fits"  # not even on an empty group
     NO_CAPACITY = "no_capacity"  # more than is free in the group
     BUDGET_SPENT = "budget_spent"  # of its project or owner; starts with the next period
     LIMIT_REACHED = "limit_reached"  # a quota of its domain, project, owner or keypair is used up
-    FRAGMENTED = "fragmented"  # free in total, but not where one kernel could use it
+    FRAGMENTED = "fragmented"  # free in total, but not where one kernel could use it, or not linked
     KEPT_FREE = "kept_free"  # free, but reserved for a session ahead
     PRIORITY = "priority"  # free, but all of it is reserved for sessions with a higher priority
     MAKING_ROOM = "making_room"  # preemptions for it are in progress
@@ -90,9 +91,18 @@ class ReasonCode(StrEnum):
     RESERVATION = "reservation"  # free, but on agents that are reserved for others
 
 
-# Architecture, device model, least device memory, least API version, and by slot the amounts that
-# must be linked.
-Hardware = tuple[str, str, int, int, tuple[tuple[str, int], ...]]
+class Demand(StrEnum):
+    """Demand of a session on its devices."""
+
+    MEMORY = "memory"  # of each device
+    VERSION = "version"  # that the driver supports
+    ISOLATION = "isolation"  # of a part of a device
+    LINKS = "links"  # number of linked devices
+
+
+# Architecture, device model, least device memory, API version and isolation, and by slot the amounts
+# that must be linked.
+Hardware = tuple[str, str, int, int, int, tuple[tuple[str, int], ...]]
 HostCriteria = tuple[Hardware, int | None, frozenset[int]]
 
 Fractions = tuple[tuple[int, float], ...]  # fractions of the group's total by slot number

@@ -5,9 +5,9 @@ from datetime import datetime
 from typing import NamedTuple
 
 from common.i18n import gettext_noop
-from common.values.resources import MILLI, ResourceSlots
+from common.values.resources import MEM, MILLI, ResourceSlots, format_version
 from common.values.stored_message import Argument, StoredMessage
-from scheduler.engine import Excess, Explanation, FreeDevices, Gang, ReasonCode
+from scheduler.engine import Demand, Excess, Explanation, FreeDevices, Gang, LinkedRoom, ReasonCode
 from scheduler.engine.policy.quota_tracker import GROUP, GROUP_USER, OF_GROUP
 
 Message = tuple[str, dict[str, Argument]]
@@ -150,6 +150,44 @@ def _agent_unavailable(why: Explanation) -> Message:
     return text, {}
 
 
+_API_NAMES = {"cuda": "CUDA", "mig": "CUDA", "rocm": "ROCm"}  # by the beginning of a slot's name
+
+_UNMET = {
+    Demand.MEMORY: gettext_noop(
+        "Asks for accelerators with {asked} of memory each, but the largest of resource group “{group}” have {most}. It can"
+        " start there only when an agent with larger ones is added: cancel it and ask for less, or for another group."
+    ),
+    Demand.VERSION: gettext_noop(
+        "Needs {api} {asked}, but the agents of resource group “{group}” run at most {most}. It starts when the driver of one"
+        " is new enough: else cancel it and choose another image or group."
+    ),
+    Demand.ISOLATION: gettext_noop(
+        "Parts of accelerators in resource group “{group}” are not isolated as well as it asks. Cancel it and ask for less"
+        " isolation, for a whole device, or for another group."
+    ),
+    Demand.LINKS: gettext_noop(
+        "Asks for {asked} that are linked with each other on one agent, but resource group “{group}” has no more than {most}."
+        " It can never start: cancel it and ask for less, or for devices that need no link."
+    ),
+}
+
+
+def _no_such_device(why: Explanation) -> Message:
+    unmet = why.unmet
+    if unmet is None:
+        raise ValueError(f"{why} names no demand.")
+    if unmet.demand is Demand.MEMORY:
+        return _UNMET[unmet.demand], {"asked": {MEM: unmet.asked}, "most": {MEM: unmet.most}}
+    if unmet.demand is Demand.VERSION:
+        versions = {"asked": format_version(unmet.asked), "most": format_version(unmet.most)}
+        api = next((api for name, api in _API_NAMES.items() if unmet.slot_name.startswith(name)), "")
+        return _UNMET[unmet.demand], {"api": api or unmet.slot_name, **versions}
+    if unmet.demand is Demand.LINKS:
+        name = unmet.slot_name
+        return _UNMET[unmet.demand], {"asked": {name: unmet.asked}, "most": {name: unmet.most}}
+    return _UNMET[unmet.demand], {}
+
+
 def _never_fits(why: Explanation) -> Message:
     if short := _missing_slots(why.requested_by_kernel, why.best_agent):
         text = gettext_noop(
@@ -182,6 +220,8 @@ def _no_capacity(why: Explanation) -> Message:
 
 
 def _fragmented(why: Explanation) -> Message:
+    if why.linked is not None:
+        return _not_linked(why, why.linked)
     if (
         why.kernel_count == 1
         and why.devices is not None
@@ -203,6 +243,16 @@ def _fragmented(why: Explanation) -> Message:
     )
     in_all = _slots_like(why.group_total, each)
     return text, {"count": why.kernel_count, "each": each.to_json(), "in_all": in_all}
+
+
+def _not_linked(why: Explanation, linked: LinkedRoom) -> Message:
+    name = linked.slot_name
+    text = gettext_noop(
+        "Waits for {asked} that are linked with each other on one agent: resource group “{group}” has {in_all} free in total,"
+        " but no more than {room} that are linked on an agent with room for the rest."
+    )
+    in_all = _slots_like(why.group_total, [name])
+    return text, {"asked": {name: linked.asked}, "in_all": in_all, "room": {name: linked.most}}
 
 
 def _devices_fragmented(why: Explanation, devices: FreeDevices) -> Message:
@@ -415,6 +465,7 @@ MESSAGES: dict[ReasonCode, Callable[[Explanation], Message]] = {
     ReasonCode.GROUP_PAUSED: _group_paused,
     ReasonCode.NO_AGENTS: _no_agents,
     ReasonCode.AGENT_UNAVAILABLE: _agent_unavailable,
+    ReasonCode.NO_SUCH_DEVICE: _no_such_device,
     ReasonCode.NEVER_FITS: _never_fits,
     ReasonCode.NO_CAPACITY: _no_capacity,
     ReasonCode.BUDGET_SPENT: _budget_spent,

@@ -71,7 +71,7 @@ NO_KINDS: Mapping[UUID, Kind] = MappingProxyType({})
 # Reasons for which the end of running sessions does not help.
 NOT_FOR_ROOM = frozenset(
     {
-        ReasonCode.NO_AGENTS, ReasonCode.AGENT_UNAVAILABLE, ReasonCode.NEVER_FITS, ReasonCode.LIMIT_REACHED,
+        ReasonCode.NO_AGENTS, ReasonCode.AGENT_UNAVAILABLE, ReasonCode.NO_SUCH_DEVICE, ReasonCode.NEVER_FITS, ReasonCode.LIMIT_REACHED,
         ReasonCode.BUDGET_SPENT, ReasonCode.PLACEMENT_RULE, ReasonCode.GROUP_PAUSED,
     }
 )  # fmt: skip
@@ -228,7 +228,7 @@ def _all_ranges(snapshot: Snapshot, forecast: WhatIf, now: datetime) -> dict[UUI
     first = _sessions(_first_waiting_for_capacity(forecast.ahead), snapshot)
     drawn = _ranges(first, snapshot, forecast, now) if first else {}
     known = {pk: at_the_latest(kept_s) for pk, kept_s in kept.items()}
-    known |= {each.id: drawn[each.id] for each in first if not _has_strict_rule(each)}
+    known |= {each.id: drawn[each.id] for each in first if not _depends_on_placement(each)}
     known |= {each.session.id: NEXT_TICK for each in forecast.placements}
     return {pk: found for pk, found in known.items() if found is not None}
 
@@ -247,7 +247,7 @@ def _estimate(
         return Estimate(None)
     backlog = backlog or BacklogThreshold()
     kept = at_the_latest(_reserved_within_s(forecast, now).get(asked.id))
-    if _has_strict_rule(asked):
+    if _depends_on_placement(asked):
         return Estimate(kept)
     if not backlog.is_exceeded(deferral.position):
         first = _first_waiting_for_capacity(forecast.ahead)
@@ -274,12 +274,13 @@ def _waits_for_capacity(deferral: Deferral) -> bool:
     return deferral.reason not in NOT_FOR_ROOM and not deferral.explanation.is_quota_reserved
 
 
-def _has_strict_rule(session: PendingSession) -> bool:
-    """Return True if a strict placement rule makes its agents depend on other sessions, so that no
-    estimate is possible.
+def _depends_on_placement(session: PendingSession) -> bool:
+    """Return True if a strict placement rule or linked devices make its agents depend on where other
+    sessions and their devices are, so that no estimate is possible.
     """
     companions = session.requirements.placement_group
-    return companions is not None and companions.rule.is_strict
+    has_strict_rule = companions is not None and companions.rule.is_strict
+    return has_strict_rule or bool(session.requirements.linked_amounts)
 
 
 def _reserved_within_s(forecast: WhatIf, now: datetime) -> dict[UUID, float]:

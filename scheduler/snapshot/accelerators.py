@@ -14,8 +14,9 @@ HAS_DEVICES = Exists(AgentDevice.objects.filter(agent__resource_group=OuterRef("
 _DEVICES = f"""
     WITH device AS (
         SELECT device.*,
+               device.link_group IS NOT NULL AND row_number() OVER (linked ORDER BY device.id) = 1 AS is_first,
                count(*) FILTER (WHERE device.is_usable) OVER linked AS linked,
-               count(*) FILTER (WHERE device.is_usable AND device.occupied = 0) OVER linked AS linked_whole
+               count(*) FILTER (WHERE device.is_usable AND device.occupied = 0) OVER linked AS linked_free
         FROM {AgentDevice._meta.db_table} AS device
         JOIN {Agent._meta.db_table} AS agent ON agent.id = device.agent_id
         WHERE agent.resource_group_id = %(group)s
@@ -25,14 +26,14 @@ _DEVICES = f"""
            count(*) FILTER (WHERE is_usable AND occupied = 0) AS whole,
            array_agg(ARRAY[id, %(whole)s - occupied] ORDER BY id)
                FILTER (WHERE is_usable AND occupied > 0 AND occupied < %(whole)s) AS shared,
-           coalesce(max(linked) FILTER (WHERE link_group IS NOT NULL), 0) AS linked,
-           coalesce(max(linked_whole) FILTER (WHERE link_group IS NOT NULL), 0) AS linked_whole
+           array_agg(linked ORDER BY link_group) FILTER (WHERE is_first) AS links,
+           array_agg(linked_free ORDER BY link_group) FILTER (WHERE is_first) AS free_links
     FROM device GROUP BY agent_id, slot_name ORDER BY agent_id, slot_name
 """
 
 
 class _DeviceCounts(NamedTuple):
-    """Row of `_DEVICES`. `shared`: id and free rest of each shared device. `linked`, `linked_whole`: as
+    """Row of `_DEVICES`. `shared`: id and free rest of each shared device. `links`, `free_links`: as
     in `SlotDevices`.
     """
 
@@ -41,8 +42,8 @@ class _DeviceCounts(NamedTuple):
     total: int
     whole: int
     shared: list[tuple[int, int]] | None
-    linked: int
-    linked_whole: int
+    links: list[int] | None
+    free_links: list[int] | None
 
 
 def read_devices(group: ResourceGroup) -> dict[int, tuple[SlotDevices, ...]]:
@@ -50,7 +51,8 @@ def read_devices(group: ResourceGroup) -> dict[int, tuple[SlotDevices, ...]]:
     found: dict[int, list[SlotDevices]] = {}
     for row in read_rows(_DeviceCounts, _DEVICES, {"group": group.pk, "whole": MILLI}):
         shared = tuple([PartlyFreeDevice(device_id, free) for device_id, free in row.shared or ()])
-        devices = SlotDevices(row.slot_name, row.total, row.whole, shared, row.linked, row.linked_whole)
+        links, free_links = tuple(row.links or ()), tuple(row.free_links or ())
+        devices = SlotDevices(row.slot_name, row.total, row.whole, shared, links, free_links)
         found.setdefault(row.agent_id, []).append(devices)
     alike: dict[tuple[SlotDevices, ...], tuple[SlotDevices, ...]] = {}  # most agents share one object
     return {

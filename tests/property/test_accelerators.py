@@ -103,8 +103,8 @@ class World:
         ]
         links = Counter(number // LINKED for number in occupied)
         free = Counter(number // LINKED for number, part in occupied.items() if not part)
-        most, most_free = (max(each.values(), default=0) for each in (links, free))
-        devices = SlotDevices("gpu", size, list(occupied.values()).count(0), tuple(shared), most, most_free)
+        whole, free_links = list(occupied.values()).count(0), tuple(free[each] for each in links)
+        devices = SlotDevices("gpu", size, whole, tuple(shared), tuple(links.values()), free_links)
         return AgentView(
             agent_id,
             "x86_64",

@@ -1,13 +1,14 @@
 """Count the free devices of an agent that are linked with each other, while a pass places kernels.
 
-A snapshot has the most free devices of one link group per agent. Which devices a placement gets is
-only decided at commit, so each device that the pass takes on an agent counts as one of that group.
+Which devices a placement gets is only decided at commit, so those that the pass takes on an agent
+count as the worst ones: the agent is used if any others would still be linked.
 """
 
 from collections.abc import Container
 from dataclasses import dataclass
 
 from common.values.resources import MILLI
+from scheduler.engine.accelerators import device_count, enough_for_links, surely_linked
 from scheduler.engine.capacity.ledger import CapacityLedger
 from scheduler.engine.index.accelerator_vectors import device_field
 from scheduler.engine.index.agent_index import AgentIndex
@@ -22,11 +23,14 @@ class LinkedDevices:
         self._agents, self._ledger, self._layout = agents, ledger, agents.layout
 
     def left(self, agent_number: int, slot_name: str) -> int:
-        """Return an amount of the slot that is surely still free in one link group there."""
+        """Return the amount of the slot that is surely still free in one link group there."""
+        devices = self._agents.views[agent_number].devices_of(slot_name)
+        if devices is None:
+            return 0
         shift = self._layout.shift_of(device_field(slot_name, self._layout))
         before, now = self._agents.free[agent_number], self._ledger.free(agent_number)
         taken = (before >> shift & FIELD_MASK) - (now >> shift & FIELD_MASK)
-        return max(0, self._agents.views[agent_number].linked_free(slot_name) - taken)
+        return MILLI * surely_linked(devices.free_links, device_count(taken))
 
     def suffice(self, agent_number: int, requirements: Requirements) -> bool:
         """Return True if enough free devices there are linked, now and at commit."""
@@ -34,15 +38,14 @@ class LinkedDevices:
 
     def surplus(self, agent_number: int, requirements: Requirements) -> int:
         """Return what must be free there beside the request, as a vector, so that enough of the free
-        devices are linked, whichever they are: all devices outside of the largest link group.
+        devices are linked, whichever they are.
         """
-        view, linked = self._agents.views[agent_number], dict(requirements.linked_amounts)
-        outside = {
-            devices.slot_name: MILLI * (devices.total - devices.linked)
-            for devices in view.devices
-            if devices.slot_name in linked
-        }
-        return self._layout.pack_request(outside) if outside else 0
+        view, surplus = self._agents.views[agent_number], dict[str, int]()
+        for name, amount in requirements.linked_amounts:
+            devices, count = view.devices_of(name), device_count(amount)
+            if devices is not None:
+                surplus[name] = MILLI * (enough_for_links(devices, count) - count)
+        return self._layout.pack_request(surplus)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,9 +35,9 @@ def missing_fields(agent: AgentView, layout: Layout) -> bool:
     return bool(agent.devices) and not _split_slots(agent) <= {*layout.shared}
 
 
-def device_counts(agent: AgentView) -> list[tuple[str, int, int]]:
-    """Return slot names and numbers of devices of the agent, in all and in one link group."""
-    return [(devices.slot_name, devices.total, devices.linked) for devices in agent.devices]
+def device_counts(agent: AgentView) -> list[tuple[str, int, tuple[int, ...]]]:
+    """Return slot names and numbers of devices of the agent, in all and by link group."""
+    return [(devices.slot_name, devices.total, devices.links) for devices in agent.devices]
 
 
 def device_field(slot_name: str, layout: Layout) -> str:

@@ -82,7 +82,7 @@ class AgentIndex:
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self._all_views = snapshot.agents
+        self.all_views = snapshot.agents
         self._strategy = snapshot.rules.strategy
         self.layout = Layout(_slot_names(snapshot), shared_slots(snapshot))
         self.device_vectors = DeviceVectors(snapshot.agents, self.layout)
@@ -118,16 +118,16 @@ class AgentIndex:
         """Update free amounts from a later snapshot. Return False if anything else changed; then a
         new index is needed.
         """
-        if snapshot.rules.strategy is not self._strategy or len(snapshot.agents) != len(self._all_views):
+        if snapshot.rules.strategy is not self._strategy or len(snapshot.agents) != len(self.all_views):
             return False
-        if snapshot.agents is not self._all_views:
-            pairs = zip(self._all_views, snapshot.agents, strict=True)
+        if snapshot.agents is not self.all_views:
+            pairs = zip(self.all_views, snapshot.agents, strict=True)
             changed = [(before, after) for before, after in pairs if before is not after]
             if not all(_differ_in_room(*pair) for pair in changed):
                 return False
             if any(missing_fields(agent, self.layout) for _, agent in changed):
                 return False
-            self._all_views = snapshot.agents
+            self.all_views = snapshot.agents
             for _, agent in changed:
                 self._set_free(agent)
         self._start_behind(snapshot.last_agent_id)
@@ -186,7 +186,7 @@ class AgentIndex:
         sizes = self._sizes.get(key)
         if sizes is None:
             pack, dealing = self.layout.pack_room, self.device_vectors
-            suiting = [agent for agent in self._all_views if requirements.suits(agent)]
+            suiting = [agent for agent in self.all_views if requirements.suits(agent)]
             capacities = [pack(dealing.capacity_amounts(agent)) for agent in suiting]
             if largest_kernel is None:
                 largest = {pack(each) for each in set(map(dealing.largest_amounts, suiting))}
@@ -216,7 +216,7 @@ class AgentIndex:
     def largest_kernels(self, requirements: Requirements) -> list[int]:
         """Return the most that one kernel gets on each of these agents."""
         pack, largest_of = self.layout.pack_room, self.device_vectors.largest_amounts
-        return [pack(largest_of(agent)) for agent in self._all_views if requirements.suits(agent)]
+        return [pack(largest_of(agent)) for agent in self.all_views if requirements.suits(agent)]
 
     def _start_behind(self, agent_id: int) -> None:
         """Start round-robin behind this agent, which may be gone: ids grow as numbers fall."""
@@ -399,6 +399,7 @@ def _differ_in_room(before: AgentView, after: AgentView) -> bool:
         and before.device_model == after.device_model
         and before.device_mem_bytes == after.device_mem_bytes
         and before.device_api_version == after.device_api_version
+        and before.isolation == after.isolation
         and device_counts(before) == device_counts(after)
         and before.window == after.window
         and before.next_window == after.next_window

@@ -200,3 +200,34 @@ def test_two_ticks_at_once_give_no_device_twice() -> None:
             held[device_id] += amount // len(ids)
     assert list(held.values()) == occupied_devices(place.agent)
     assert sum(held.values()) == 4000
+
+
+def test_linked_devices_are_of_one_link_group_or_the_session_waits() -> None:
+    """Devices are linked in fours; each tick decides anew, so no plan is repeated for ever."""
+    place = make_place()
+    give_devices(place.agent, 8)
+    AgentDevice.objects.filter(index__in=(0, 4)).update(withheld="quarantine")
+    AgentSlot.objects.filter(agent=place.agent, slot_name="gpu").update(capacity=6000)
+    four, three, one, other = (ask(place, gpu) for gpu in (4, 3, 1, 3))
+    ComputeSession.objects.exclude(pk=one.pk).update(linked_devices=True)
+    run_tick(place.group.pk)
+    assert ComputeSession.objects.get(pk=four.pk).status_reason == "no_such_device"
+    assert indexes_of(three) == [1, 2, 3]
+    assert len(indexes_of(one)) == 1
+    waiting = ComputeSession.objects.get(pk=other.pk)
+    assert waiting.status_reason == "no_capacity"
+
+    place.end(place.fresh(one))
+    run_tick(place.group.pk)
+    assert indexes_of(other) == [5, 6, 7]
+
+
+def test_a_plan_for_linked_devices_of_which_one_was_withheld_meanwhile_is_stale(place: Place) -> None:
+    ComputeSession.objects.filter(pk=ask(place, 2).pk).update(linked_devices=True)
+    decided = plan(read_snapshot(place.group.pk), clock.now())
+    assert decided.placements
+    AgentDevice.objects.filter(index=1).update(link_group=None)
+    with pytest.raises(StalePlan):
+        commit_plan(decided)
+    run_tick(place.group.pk)
+    assert ComputeSession.objects.get().status_reason == "no_such_device"

@@ -19,6 +19,7 @@ from scheduler.tick import run_tick
 from sessions_app.core.queue_options import Hold
 from sessions_app.models import ComputeSession
 from tests.db.accounts.budgets.test_budgets import budget
+from tests.factories_devices import give_devices
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place
 
@@ -35,6 +36,14 @@ def no_agents(place: Place) -> ComputeSession:
 def never_fits(place: Place) -> ComputeSession:
     session = place.enqueue(resources=ALL)
     AgentSlot.objects.filter(slot_name="cpu").update(capacity=4000)
+    return session
+
+
+def no_such_device(place: Place) -> ComputeSession:
+    give_devices(place.agent)
+    Agent.objects.update(device_mem_bytes=2**30)
+    session = place.enqueue(resources={"cpu": 1, "mem": "1g", "gpu": 1})
+    ComputeSession.objects.update(device_mem_bytes=2**31)
     return session
 
 
@@ -142,13 +151,14 @@ def image_missing(place: Place) -> ComputeSession:
 
 
 WAYS: tuple[Callable[[Place], ComputeSession], ...] = (
-    no_agents, never_fits, no_capacity, budget_spent, limit_reached, fragmented, kept_free, priority, making_room,
+    no_agents, never_fits, no_such_device, no_capacity, budget_spent, limit_reached, fragmented, kept_free, priority, making_room,
     group_paused,
     placement_rule, reservation, start_time, dependency, group_closed, array_limit, image_missing,
 )  # fmt: skip
 SAID = {
     "no_agents": "takes x86_64 sessions now",
     "never_fits": "8 cores on one agent",
+    "no_such_device": "with 2 GiB of memory each, but the largest",
     "no_capacity": "Waits for 8 cores",
     "budget_spent": "is used up",
     "limit_reached": "have 4 cores of 4 cores allocated",
