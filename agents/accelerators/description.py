@@ -1,7 +1,7 @@
 """Description of one accelerator vendor, as data: how its devices are found, told apart, measured
 and given to containers, and what an administrator may trust of it.
 
-A description is a YAML file in `vendors/`, or a text of an administrator. `parse` checks it whole:
+A description is a YAML file in `vendors/`, or a text of an administrator. `parse_description` checks it whole:
 keys, filters, and the names in templates; mistakes are told with file and line. Expressions
 (`Reading`) read one value: where from, then filters, such as "memory.used|num|mul:1048576"; see
 `read_value` of `reader`.
@@ -378,7 +378,7 @@ class VendorDescription(Strict):
         return frozenset(name for source in sources for name in source.fields)
 
 
-def parse(text: str, file: str) -> VendorDescription:
+def parse_description(text: str, file: str) -> VendorDescription:
     """Return the description in a YAML text. Raises DescriptionError with file and line."""
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -409,7 +409,10 @@ def validated(data: Mapping[str, Any], file: str, node: yaml.Node | None = None)
 @cache
 def shipped_vendors() -> tuple[VendorDescription, ...]:
     """Return the descriptions that Berth ships, by name."""
-    found = [parse(path.read_text(encoding="utf-8"), path.name) for path in sorted(FILES.glob("*.yaml"))]
+    found = [
+        parse_description(path.read_text(encoding="utf-8"), path.name)
+        for path in sorted(FILES.glob("*.yaml"))
+    ]
     return tuple(sorted(found, key=lambda vendor: vendor.name))
 
 

@@ -36,7 +36,7 @@ class GrantedDevice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineFacts:
-    """What a machine and its engine have: version, runtimes and CDI devices of the engine; `nodes`:
+    """Facts of a machine and its engine: version, runtimes and CDI devices of the engine; `nodes`:
     {path: id of the owning group} of device nodes; `paths`: other existing files.
     """
 

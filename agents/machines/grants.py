@@ -1,5 +1,4 @@
-"""Grants of accelerators on one agent: what a container gets, and which devices are withheld when the machine
-cannot give them."""
+"""Grants of accelerators on one agent, and the devices at fault when its engine cannot give them."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import fields

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.accelerators.description import DescriptionError, parse, shipped_vendors, vendor_named
+from agents.accelerators.description import DescriptionError, parse_description, shipped_vendors, vendor_named
 
 GOOD = """\
 name: board
@@ -36,12 +36,12 @@ BAD = {
 
 
 def test_a_mistake_is_refused_with_its_line(subtests: pytest.Subtests) -> None:
-    assert parse(GOOD, "board.yaml").fields == {"index", "model"}
+    assert parse_description(GOOD, "board.yaml").fields == {"index", "model"}
     for (text, replacement), (line, message) in BAD.items():
         with subtests.test(replacement):
             assert text in GOOD
             with pytest.raises(DescriptionError) as refused:
-                parse(GOOD.replace(text, replacement), "board.yaml")
+                parse_description(GOOD.replace(text, replacement), "board.yaml")
             assert str(refused.value).startswith(f"board.yaml:{line}: ")
             assert message in str(refused.value)
 
