@@ -1,8 +1,8 @@
 """Description of one accelerator vendor, as data: how its devices are found, told apart, measured
 and given to containers, and what an administrator may trust of it.
 
-A description is a YAML file in `vendors/`, or a text of an administrator. `parse_description` checks it whole:
-keys, filters, and the names in templates; mistakes are told with file and line. Expressions
+A description is a YAML file in `vendors/`, or a text of an administrator. `parse_description`
+checks it whole: keys, filters, and the names in templates; mistakes are told with file and line. Expressions
 (`Reading`) read one value: where from, then filters, such as "memory.used|num|mul:1048576"; see
 `read_value` of `reader`.
 """

@@ -80,7 +80,7 @@ def signs(vendors: Iterable[VendorDescription]) -> Look:
     return look
 
 
-def wanted(vendor: VendorDescription) -> Look:
+def look_at_devices(vendor: VendorDescription) -> Look:
     """Return what tells the devices of one vendor, their use and their health."""
     given = vendor.discover.give
     look = Look(

@@ -12,12 +12,12 @@ from agents.accelerators.reader import (
     TOOL_LONG,
     TOOL_SLOW,
     TOOL_UNCLEAR,
+    look_at_devices,
     read_devices,
     read_health,
     read_measures,
     read_uses,
     signs,
-    wanted,
 )  # fmt: skip
 from agents.accelerators.report import CommandOutput, MachineReport, command_key
 from tests.doubles.machine_reports import NAMES, machine_fixture
@@ -36,7 +36,7 @@ def test_a_vendors_report_gives_its_devices_and_their_use(name: str) -> None:
     for other in shipped_vendors():
         if other != vendor:
             assert not read_devices(other, fixture.report).devices, other.name
-    look = signs([vendor]) + wanted(vendor)
+    look = signs([vendor]) + look_at_devices(vendor)
     for path in fixture.report.files:
         assert any(fnmatchcase(path, glob) for glob in look.files), f"nobody would read {path}"
     assert {command_key(argv) for argv in look.commands} >= set(fixture.report.commands)
