@@ -2,9 +2,9 @@
 and given to containers, and what an administrator may trust of it.
 
 A description is a YAML file in `vendors/`, or a text of an administrator. `parse_description`
-checks it whole: keys, filters, and the names in templates; mistakes are told with file and line. Expressions
-(`Reading`) read one value: where from, then filters, such as "memory.used|num|mul:1048576"; see
-`read_value` of `reader`.
+checks it whole: keys, filters, and the names in templates; mistakes are told with file and line.
+Expressions (`Reading`) read one value: where from, then filters, such as "memory.used|num|mul:1048576";
+see `read_value` of `reader`.
 """
 
 import re
