@@ -5,7 +5,9 @@ from django.urls import URLPattern, URLResolver, include, path
 
 from portal.api.views import SchemaView
 from portal.web import audit, notifications, preferences, search
+from portal.web.accelerators import accelerators
 from portal.web.dashboard import dashboard
+from portal.web.devices import agent_page, device_page
 from portal.web.drain_confirmation import ask_to_drain
 from portal.web.views import (
     administration,
@@ -60,6 +62,9 @@ urlpatterns = [
     path("apps/", include("sessions_app.gateway.urls")),
     path("data/", include("vfolders.web.urls")),
     path("images/", include("images.web.urls")),
+    path("accelerators/", accelerators, name="accelerators"),
+    path("accelerators/<int:device_id>/", device_page, name="accelerator"),
+    path("agents/<int:agent_id>/", agent_page, name="agent"),
     path("agents/<int:agent_id>/drain/", ask_to_drain, name="agent-drain"),
     path("", include("agents.web.urls")),
     path("", include("scheduler.web.urls")),

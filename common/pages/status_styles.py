@@ -48,6 +48,15 @@ _STYLES = {
     "draining": StatusStyle("player-pause", gettext_noop("Draining"), Tone.WARN),
     "maintenance": StatusStyle("tool", gettext_noop("Maintenance"), Tone.WARN),
     "retired": StatusStyle("archive", gettext_noop("Retired"), Tone.QUIET),
+    # accelerators
+    "free": StatusStyle("circle-check", gettext_noop("Free"), Tone.GOOD),
+    "shared": StatusStyle("chart-area-line", gettext_noop("Partly held"), Tone.BUSY),
+    "held": StatusStyle("cpu", gettext_noop("Held"), Tone.BUSY),
+    "idle": StatusStyle("clock", gettext_noop("Held, idle"), Tone.WARN),
+    "ill": StatusStyle("alert-circle", gettext_noop("Ill"), Tone.BAD),
+    "withheld": StatusStyle("player-pause", gettext_noop("Withheld"), Tone.QUIET),
+    "split": StatusStyle("template", gettext_noop("Split"), Tone.QUIET),
+    "absent": StatusStyle("plug-connected-x", gettext_noop("Gone"), Tone.BAD),
     # resource groups
     "paused": StatusStyle("player-pause", gettext_noop("Paused"), Tone.WARN),
     # accounts, projects, domains

@@ -107,6 +107,13 @@ def register() -> None:
             gettext_noop("Sets of agents and who may use them."),
         ),
         (
+            gettext_noop("Accelerators"),
+            "accelerators",
+            "cpu",
+            Section.INFRASTRUCTURE,
+            gettext_noop("Every GPU and NPU: free, held, ill; sharing and vendors."),
+        ),
+        (
             gettext_noop("Scheduler"),
             "scheduler",
             "list-check",
@@ -169,5 +176,6 @@ DELEGATED = {
     "administration": oversees_all,
     "domains": oversees_all,
     "resource-groups": oversees_all,
+    "accelerators": oversees_all,
     "scheduler": oversees_all,
 }

@@ -1,0 +1,117 @@
+"""Reads of the accelerators of many machines: by model, and one by one."""
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from django.db import connection
+
+from agents.core.states import AgentState
+from agents.models import Agent, AgentDevice, ResourceGroup, Withheld
+
+_AGENT, _DEVICE, _GROUP = (model._meta.db_table for model in (Agent, AgentDevice, ResourceGroup))
+_PARAMETERS = {
+    "retired": AgentState.RETIRED.value,
+    "connected": AgentState.CONNECTED.value,
+    "split": Withheld.PARTITIONED.value,
+    "ill": Withheld.QUARANTINE.value,
+}
+_MODELS = f"""
+    WITH machine AS (
+        SELECT agent.resource_group_id AS group_id, device.slot_name, device.model, device.profile,
+            max(device.vendor) AS vendor, max(device.mem_bytes) AS mem_bytes,
+            agent.state = %(connected)s AS is_open,
+            count(*) FILTER (WHERE device.is_present) AS there,
+            count(*) FILTER (WHERE device.is_usable AND device.occupied = 0) AS free,
+            max(1000 - device.occupied) FILTER (WHERE device.is_usable) AS part,
+            count(*) FILTER (WHERE device.withheld = %(ill)s) AS ill,
+            count(*) FILTER (WHERE device.withheld NOT IN ('', %(ill)s)) AS withheld
+        FROM {_DEVICE} device JOIN {_AGENT} agent ON agent.id = device.agent_id
+        WHERE agent.state <> %(retired)s AND device.withheld <> %(split)s
+            AND (%(groups)s::bigint[] IS NULL OR agent.resource_group_id = ANY(%(groups)s))
+        GROUP BY agent.id, device.slot_name, device.model, device.profile
+    )
+    SELECT group_id, slot_name, model, profile, max(vendor), max(mem_bytes), count(*), sum(there)::int,
+        coalesce(sum(free) FILTER (WHERE is_open), 0)::int, coalesce(max(free) FILTER (WHERE is_open), 0)::int,
+        max(there)::int, coalesce(max(part) FILTER (WHERE is_open), 0)::int, sum(ill)::int, sum(withheld)::int
+    FROM machine GROUP BY group_id, slot_name, model, profile HAVING sum(there) > 0
+    ORDER BY slot_name, model, profile, group_id
+"""
+_MACHINES = f"""
+    SELECT agent.id, agent.name, resource_group.name, agent.state, jsonb_agg(jsonb_build_array(
+        device.id, device.slot_name, device.index, device.occupied, device.is_present, device.withheld, device.warning <> ''
+    ) ORDER BY device.slot_name, device.index)::text
+    FROM {_DEVICE} device
+    JOIN {_AGENT} agent ON agent.id = device.agent_id
+    JOIN {_GROUP} resource_group ON resource_group.id = agent.resource_group_id
+    WHERE agent.state <> %(retired)s AND %(group)s IN ('', resource_group.name) AND %(model)s IN ('', device.model)
+    GROUP BY agent.id, resource_group.id ORDER BY resource_group.name, agent.name
+"""
+
+
+class DeviceModel(NamedTuple):
+    """The accelerators of one model, or of one partition `profile` of it, in one resource group.
+
+    `free` are wholly free ones on machines that accept sessions, `most_free` those of one machine.
+    `most` is the largest number on one machine, `most_part` the largest free share of one device in
+    thousandths.
+    """
+
+    group_id: int
+    slot_name: str
+    model: str
+    profile: str
+    vendor: str
+    mem_bytes: int
+    machines: int
+    count: int
+    free: int
+    most_free: int
+    most: int
+    most_part: int
+    ill: int
+    withheld: int
+
+
+def device_models(group_ids: Collection[int] | None = None) -> list[DeviceModel]:
+    """Return the models in these groups, or in all, by slot, model and group. One query."""
+    groups = None if group_ids is None else [*group_ids]
+    with connection.cursor() as cursor:
+        cursor.execute(_MODELS, {**_PARAMETERS, "groups": groups})
+        return [DeviceModel(*row) for row in cursor.fetchall()]
+
+
+class DeviceCell(NamedTuple):
+    """One device of a machine; `occupied` in milli-devices."""
+
+    id: int
+    slot_name: str
+    index: int
+    occupied: int
+    is_present: bool
+    withheld: str
+    has_warning: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMachine:
+    """A machine with accelerators."""
+
+    agent_id: int
+    name: str
+    group: str
+    state: str
+    devices: tuple[DeviceCell, ...]
+
+
+def device_machines(*, group: str = "", model: str = "") -> list[DeviceMachine]:
+    """Return the machines in use with their accelerators, by group and name; only those of a group
+    and a model if given. One query, one row for each machine.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_MACHINES, {**_PARAMETERS, "group": group, "model": model})
+        return [
+            DeviceMachine(agent_id, name, in_group, state, tuple(DeviceCell(*cell) for cell in json.loads(cells)))
+            for agent_id, name, in_group, state, cells in cursor.fetchall()
+        ]

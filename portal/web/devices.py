@@ -1,0 +1,148 @@
+"""Pages of one machine and of one of its accelerators."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET
+
+from accounts.selectors import may_do_everything, sees_everything
+from accounts.web.page_access import page_not_found, require_global_overseer
+from agents.core.device_states import DeviceState, device_state
+from agents.core.states import AgentState
+from agents.models import Agent, AgentDevice
+from agents.selectors import access_agent
+from common.actors import Actor
+from common.pages.htmx import render_page_or_fragment
+from common.rest.actor import actor_of
+from common.values.resources import CPU, MEM, MILLI, in_order
+from sessions_app.models import ComputeSession, KernelAllocation
+from sessions_app.presentation import session as presentation_session
+from sessions_app.selectors import visible_sessions
+
+SHOWN_SESSIONS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Part of a device that a session holds; None: a session that the reader may not see."""
+
+    session: ComputeSession | None
+    percent: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRow:
+    """One device, ready to print."""
+
+    device: AgentDevice
+    state: DeviceState
+    holders: Sequence[Holder]
+    api_version: str
+
+    @property
+    def trouble(self) -> str:
+        """Return why it gets no new sessions, or what is wrong with it; "" if all is well."""
+        return self.device.withheld_because or self.device.warning
+
+
+@require_GET
+@login_required
+def agent_page(request: HttpRequest, agent_id: int) -> HttpResponse:
+    """Show a machine: its capacity, devices and sessions. A fragment for the drawer."""
+    actor = actor_of(request)
+    agent = access_agent(actor, agent_id)
+    there = visible_sessions(actor).live().filter(kernels__agent=agent).distinct()
+    sessions = [presentation_session.row(actor, each) for each in there.for_rows()[:SHOWN_SESSIONS]]
+    may_drain = may_do_everything(actor)
+    context = {
+        "agent": agent,
+        "is_admin": sees_everything(actor),
+        "meters": _meters(agent),
+        "rows": device_rows(actor, list(agent.devices.order_by("slot_name", "index"))),
+        "sessions": sessions,
+        "more": there.count() - len(sessions) if len(sessions) == SHOWN_SESSIONS else 0,
+        "can_drain": may_drain and agent.state == AgentState.CONNECTED,
+        "can_resume": may_drain and agent.state in (AgentState.DRAINING, AgentState.MAINTENANCE),
+    }
+    return render_page_or_fragment(request, "portal/agent.html", "portal/_agent.html", context)
+
+
+@require_GET
+@login_required
+def device_page(request: HttpRequest, device_id: int) -> HttpResponse:
+    """Show one accelerator: facts, state, holders and history. A fragment for the drawer."""
+    actor = require_global_overseer(request)
+    device = AgentDevice.objects.select_related("agent__resource_group").filter(pk=device_id).first()
+    if device is None:
+        raise page_not_found()
+    [row] = device_rows(actor, [device])
+    context = {
+        "row": row,
+        "device": device,
+        "agent": device.agent,
+        "facts": sorted((device.facts or {}).items()),
+        "is_superadmin": may_do_everything(actor),
+    }
+    return render_page_or_fragment(request, "portal/device.html", "portal/_device.html", context)
+
+
+def device_rows(actor: Actor, devices: Sequence[AgentDevice]) -> list[DeviceRow]:
+    """Return the devices with their holders. Two queries, none without devices."""
+    if not devices:
+        return []
+    holders = _holders(actor, [device.pk for device in devices if device.occupied])
+    return [
+        DeviceRow(
+            device=device,
+            state=device_state(
+                occupied=device.occupied, is_present=device.is_present, withheld=device.withheld
+            ),
+            holders=holders.get(device.pk, ()),
+            api_version=format_api_version(device.api_version),
+        )
+        for device in devices
+    ]
+
+
+def format_api_version(version: int) -> str:
+    """Return 12040 as "12.4"; "" if unknown."""
+    return f"{version // 1000}.{version % 1000 // 10}" if version else ""
+
+
+def _holders(actor: Actor, device_ids: Sequence[int]) -> Mapping[int, list[Holder]]:
+    allocations = list(
+        KernelAllocation.objects.filter(devices__overlap=list(device_ids)).values_list(
+            "kernel__session_id", "devices", "amount"
+        )
+    )
+    ids = {session_id for session_id, _devices, _amount in allocations}
+    known: dict[UUID, ComputeSession] = {
+        session.pk: session for session in visible_sessions(actor).filter(pk__in=ids).select_related("owner")
+    }
+    found: dict[int, list[Holder]] = {}
+    for session_id, devices, amount in allocations:
+        percent = f"{100 * amount / len(devices) / MILLI:g}"
+        for device_id in devices:
+            found.setdefault(device_id, []).append(Holder(known.get(session_id), percent))
+    return found
+
+
+def _meters(agent: Agent) -> list[dict[str, Any]]:
+    """Return what is held of each slot: [{"label", "slot", "used", "limit", "has"}]."""
+    capacity, allocatable, occupied = agent.capacity, agent.allocatable, agent.occupied
+    titles = {CPU: _("CPU"), MEM: _("Memory")}
+    return [
+        {
+            "label": titles.get(name, name),
+            "slot": name,
+            "used": occupied[name],
+            "limit": allocatable[name],
+            "has": capacity[name],
+        }
+        for name in in_order(allocatable)
+    ]
