@@ -27,7 +27,7 @@ STATE_TITLES = {
     DeviceState.SHARED: gettext_noop("Partly held"),
     DeviceState.HELD: gettext_noop("Held"),
     DeviceState.IDLE: gettext_noop("Held, idle"),
-    DeviceState.ILL: gettext_noop("Ill"),
+    DeviceState.ILL: gettext_noop("Quarantined"),
     DeviceState.WITHHELD: gettext_noop("Withheld"),
     DeviceState.SPLIT: gettext_noop("Split"),
     DeviceState.ABSENT: gettext_noop("Gone"),

@@ -53,7 +53,7 @@ _STYLES = {
     "shared": StatusStyle("chart-area-line", gettext_noop("Partly held"), Tone.BUSY),
     "held": StatusStyle("cpu", gettext_noop("Held"), Tone.BUSY),
     "idle": StatusStyle("clock", gettext_noop("Held, idle"), Tone.WARN),
-    "ill": StatusStyle("alert-circle", gettext_noop("Ill"), Tone.BAD),
+    "ill": StatusStyle("alert-circle", gettext_noop("Quarantined"), Tone.BAD),
     "withheld": StatusStyle("player-pause", gettext_noop("Withheld"), Tone.QUIET),
     "split": StatusStyle("template", gettext_noop("Split"), Tone.QUIET),
     "absent": StatusStyle("plug-connected-x", gettext_noop("Gone"), Tone.BAD),

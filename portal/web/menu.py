@@ -111,7 +111,7 @@ def register() -> None:
             "accelerators",
             "cpu",
             Section.INFRASTRUCTURE,
-            gettext_noop("Every GPU and NPU: free, held, ill; sharing and vendors."),
+            gettext_noop("Every GPU and NPU: use, health, sharing, vendors."),
         ),
         (
             gettext_noop("Scheduler"),

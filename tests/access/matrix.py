@@ -190,11 +190,14 @@ POST   prices                              in         403        404        404 
 POST   price-delete                        in         403        404        404        404        404        403        302        403        403
 GET    images                              in         200        200        200        200        200        200        200        200        200
 GET    agents                              in         200        200        200        200        200        200        200        200        200
+GET    agent                               in         200        200        200        200        200        200        200        200        200
 GET    agents-export                       in         200        200        200        200        200        200        200        200        200
 GET    agent-drain                         in         403        403        403        403        403        403        200        403        403
 POST   agent-state                         in         403        403        403        403        403        403        302        403        403  drain
 GET    queue                               in         200        200        200        200        200        200        200        200        200
 GET    expected-starts                     in         200        200        200        200        200        200        200        200        200
+GET    accelerators                        in         404        404        404        404        404        404        200        404        200
+GET    accelerator                         in         404        404        404        404        404        404        200        404        200
 GET    resource-groups                     in         404        404        404        404        404        404        200        404        200
 GET    new-resource-group                  in         404        404        404        404        404        404        200        404        404
 POST   new-resource-group                  in         404        404        404        404        404        404        302        404        404  group-form

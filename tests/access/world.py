@@ -35,7 +35,7 @@ from accounts.models import (
 )
 from accounts.policies.service import create_policy
 from accounts.tenancy.user_import import check_import
-from agents.models import GroupGrant, Reservation, SharingRule
+from agents.models import AgentDevice, GroupGrant, Reservation, SharingRule
 from agents.reservations.service import reserve_agents
 from agents.resource_groups.service import save_limit
 from agents.sharing.service import create_sharing_rule
@@ -52,6 +52,7 @@ from sessions_app.models import ComputeSession, ResourcePreset, SessionArray, Se
 from sessions_app.session_templates.presets import create_preset
 from sessions_app.session_templates.templates import create_template
 from tests import factories
+from tests.factories_devices import give_devices
 from tests.factories_entrance import make_invitation
 from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_sessions import Place, make_place
@@ -70,6 +71,7 @@ class World:
     place: Place
     people: dict[str, User]
     session: ComputeSession
+    device: AgentDevice
     array: SessionArray
     folder: VFolder
     keypair: KeyPair
@@ -111,6 +113,7 @@ class World:
             "array_id": uuid4() if is_absent else self.array.pk,
             "folder_id": uuid4() if is_absent else self.folder.pk,
             "agent_id": 10**9 if is_absent else self.place.agent.pk,
+            "device_id": 10**9 if is_absent else self.device.pk,
             "keypair_id": 10**9 if is_absent else self.keypair.pk,
             "ssh_key_id": 10**9 if is_absent else self.ssh_key.pk,
             "notification_id": 10**9 if is_absent else self.notification.pk,
@@ -298,6 +301,7 @@ def make_world(root: Path) -> World:
         place=place,
         people=people,
         session=session,
+        device=give_devices(place.agent, 1)[0],
         array=make_array(place),
         folder=make_folder(place.owner, name="data"),
         keypair=KeyPair.objects.get(user=place.owner, name="test"),

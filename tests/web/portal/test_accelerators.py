@@ -1,0 +1,71 @@
+"""Pages of accelerators: heat map, one machine, one device."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from accounts.core.roles import Role
+from accounts.models import User
+from agents.models import AgentDevice
+from tests.factories import make_user
+from tests.factories_devices import devices_of, give_devices
+from tests.factories_sessions import Place, make_place
+
+pytestmark = pytest.mark.django_db
+Browser = Callable[[User], Client]
+
+
+@pytest.fixture
+def place() -> Place:
+    made = make_place()
+    give_devices(made.agent, 5, "Big One")
+    return made
+
+
+@pytest.fixture
+def admin(place: Place, browser_of: Browser) -> Client:
+    return browser_of(make_user(domain=place.project.domain, role=Role.SUPERADMIN))
+
+
+def change(place: Place, index: int, **values: object) -> AgentDevice:
+    device = devices_of(place.agent)[index]
+    AgentDevice.objects.filter(pk=device.pk).update(**values)
+    return device
+
+
+def test_the_heat_map_shows_each_state_in_words_and_filters_by_it(place: Place, admin: Client) -> None:
+    place.place(resources={"cpu": 1, "mem": "1g", "gpu": 0.25})
+    change(place, 2, withheld="quarantine", withheld_because="Xid 79")
+    change(place, 3, is_present=False)
+
+    page = admin.get("/accelerators/").content.decode()
+    words = f'aria-label="{place.agent.name}: 2 free, 1 partly held, 1 quarantined, 1 gone"'
+    assert words in page
+    assert 'class="is-held" d="M0 7.5h10v2.5h-10z"' in page, "a quarter of the first square"
+    assert words in admin.get("/accelerators/?state=ill").content.decode()
+    assert "No device matches" in admin.get("/accelerators/?state=idle").content.decode()
+    assert "No device matches" in admin.get("/accelerators/?model=Small+One").content.decode()
+    row = re.search(r"<td[^>]*><a href=\"/accelerators/\?group=.*?</tr>", page, re.DOTALL)
+    assert row
+    numbers = re.findall(r'class="is-number"[^>]*>(.*?)</td>', row[0])
+    assert numbers[:3] == ["80 GiB", "4", "2"], "memory, present, free"
+
+
+def test_a_machine_names_holders_to_those_who_may_see_them(
+    place: Place, admin: Client, browser_of: Browser
+) -> None:
+    session = place.place(resources={"cpu": 1, "mem": "1g", "gpu": 2})
+    address = f"/agents/{place.agent.pk}/"
+    assert f'href="/sessions/{session.pk}/"' in admin.get(address).content.decode()
+    other = browser_of(make_user(domain=place.project.domain)).get(address).content.decode()
+    assert "another session" in other
+    assert session.name not in other
+
+
+def test_a_device_tells_why_it_is_withheld(place: Place, admin: Client) -> None:
+    device = change(place, 1, withheld="busy", withheld_because="python3 of uid 1000")
+    page = admin.get(f"/accelerators/{device.pk}/").content.decode()
+    for words in ("Big One", "python3 of uid 1000", "Withheld", device.device_id):
+        assert words in page
