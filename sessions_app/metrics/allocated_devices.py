@@ -3,8 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from django.utils.translation import gettext as _
-
+from agents.core.isolation import Isolation
 from agents.models import AgentDevice
 from common.values.resources import CPU, MEM, MILLI
 from sessions_app.metrics.accelerators import DeviceAllocation
@@ -39,13 +38,11 @@ class AllocatedDevice:
         return f"{self.share * 100 / MILLI:g}"
 
     @property
-    def isolation(self) -> str:
-        """Sentence on what separates this share from its neighbours."""
-        if self.is_whole:
-            return _("Yours alone.")
-        if self.share == MILLI:
-            return _("A fixed slice in hardware.")
-        return _("Nothing is limited; neighbours share memory and time.")
+    def isolation(self) -> Isolation:
+        """Protection from neighbours on the device."""
+        if self.share < MILLI:
+            return Isolation.NONE
+        return Isolation.HARDWARE if self.profile else Isolation.WHOLE
 
 
 def allocated_devices(session: ComputeSession) -> list[AllocatedDevice]:
