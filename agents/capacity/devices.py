@@ -112,6 +112,8 @@ def device_machines(*, group: str = "", model: str = "") -> list[DeviceMachine]:
     with connection.cursor() as cursor:
         cursor.execute(_MACHINES, {**_PARAMETERS, "group": group, "model": model})
         return [
-            DeviceMachine(agent_id, name, in_group, state, tuple(DeviceCell(*cell) for cell in json.loads(cells)))
+            DeviceMachine(
+                agent_id, name, in_group, state, tuple(DeviceCell(*cell) for cell in json.loads(cells))
+            )
             for agent_id, name, in_group, state, cells in cursor.fetchall()
         ]

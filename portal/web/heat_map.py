@@ -36,9 +36,7 @@ class HeatGroup:
     items: SafeString
 
 
-def states_of(
-    machine: DeviceMachine, percents: Mapping[int, float]
-) -> list[tuple[DeviceCell, DeviceState]]:
+def states_of(machine: DeviceMachine, percents: Mapping[int, float]) -> list[tuple[DeviceCell, DeviceState]]:
     """Return the devices of a machine with their states."""
     return [
         (
