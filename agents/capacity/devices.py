@@ -40,7 +40,7 @@ _MODELS = f"""
 """
 _MACHINES = f"""
     SELECT agent.id, agent.name, resource_group.name, agent.state, jsonb_agg(jsonb_build_array(
-        device.id, device.slot_name, device.index, device.occupied, device.is_present, device.withheld, device.warning <> ''
+        device.id, device.slot_name, device.occupied, device.is_present, device.withheld, device.warning <> ''
     ) ORDER BY device.slot_name, device.index)::text
     FROM {_DEVICE} device
     JOIN {_AGENT} agent ON agent.id = device.agent_id
@@ -65,7 +65,7 @@ class DeviceModel(NamedTuple):
     vendor: str
     mem_bytes: int
     machines: int
-    count: int
+    total: int
     free: int
     most_free: int
     most: int
@@ -87,7 +87,6 @@ class DeviceCell(NamedTuple):
 
     id: int
     slot_name: str
-    index: int
     occupied: int
     is_present: bool
     withheld: str
