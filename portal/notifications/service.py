@@ -173,14 +173,14 @@ def choose_notifications(
     an unknown kind, and if mail cannot be sent.
     """
     person = get_acting_user(actor)
-    wanted = {}
+    chosen = {}
     if muted is not None:
-        wanted["muted"] = _checked(muted, MUTABLE, "muted_notifications")
+        chosen["muted"] = _checked(muted, MUTABLE, "muted_notifications")
     if mailed is not None:
-        wanted["mailed"] = _checked(mailed, Kind, "mailed_notifications")
+        chosen["mailed"] = _checked(mailed, Kind, "mailed_notifications")
     if mailed and (reason := mail_obstacle(person)):
         raise InvalidInput(reason, fields={"mailed_notifications": [reason]})
-    return NotificationChoice.objects.update_or_create(person=person, defaults=wanted)[0]
+    return NotificationChoice.objects.update_or_create(person=person, defaults=chosen)[0]
 
 
 def _checked(names: Collection[str], known: Iterable[Kind], field: str) -> list[str]:
