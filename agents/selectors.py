@@ -5,7 +5,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import connection
 from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet, Sum
@@ -44,10 +44,11 @@ from common.values.text import quoted
 _HAS_MACHINE = f"""
     SELECT EXISTS (
         SELECT FROM (
-            SELECT id, state, architecture, device_model FROM {Agent._meta.db_table} WHERE resource_group_id = %(group)s OFFSET 0
+            SELECT id, state, architecture, device_model, device_mem_bytes, device_api_version FROM {Agent._meta.db_table} WHERE resource_group_id = %(group)s OFFSET 0
         ) AS agent
         WHERE state <> '{AgentState.RETIRED.value}' AND architecture = %(architecture)s::text
-          AND %(model)s::text IN ('', device_model) AND NOT EXISTS (
+          AND %(model)s::text IN ('', device_model) AND device_mem_bytes >= %(mem_bytes)s::bigint
+          AND device_api_version >= %(api_version)s::int AND NOT EXISTS (
             SELECT FROM unnest(%(slots)s::text[], %(amounts)s::bigint[]) AS wanted (name, amount) WHERE NOT EXISTS (
                 SELECT FROM {AgentSlot._meta.db_table} AS slot
                 WHERE slot.agent_id = agent.id AND slot.slot_name = wanted.name AND slot.capacity >= wanted.amount)))
@@ -179,16 +180,33 @@ def group_grants(group: ResourceGroup) -> QuerySet[GroupGrant]:
     return GroupGrant.objects.filter(group=group).select_related("domain", "project__domain", "user")
 
 
-@dataclass(frozen=True, slots=True)
-class MachineSize:
-    """Total resources of a machine, and the architecture and accelerator model that it offers."""
+class MachineTraits(NamedTuple):
+    """Architecture of a machine, and common model, least memory and least API version of all its
+    accelerators. Of a session: what it needs; "" and 0 mean any.
+    """
 
     architecture: str
-    device_model: str
+    device_model: str = ""
+    device_mem_bytes: int = 0
+    device_api_version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSize:
+    """Total resources of a machine, and what it offers: its architecture, the common model of its
+    accelerators ("" if they differ), their least memory and API version.
+    """
+
+    offers: MachineTraits
     capacity: ResourceSlots
 
-    def suits(self, architecture: str, device_model: str) -> bool:
-        return self.architecture == architecture and device_model in ("", self.device_model)
+    def suits(self, needs: MachineTraits) -> bool:
+        return (
+            self.offers.architecture == needs.architecture
+            and needs.device_model in ("", self.offers.device_model)
+            and self.offers.device_mem_bytes >= needs.device_mem_bytes
+            and self.offers.device_api_version >= needs.device_api_version
+        )
 
 
 def machine_sizes(actor: Actor, project: Project) -> dict[str, list[MachineSize]]:
@@ -197,30 +215,38 @@ def machine_sizes(actor: Actor, project: Project) -> dict[str, list[MachineSize]
     """
     groups = usable_resource_groups(actor, project)
     rows = AgentSlot.objects.filter(agent__resource_group__in=groups, agent__in=Agent.objects.in_use())
-    columns = ("resource_group__name", "pk", "architecture", "device_model")
-    amounts: dict[tuple[str, int, str, str], dict[str, int]] = {}
-    for group, agent_id, architecture, model, slot_name, capacity in rows.values_list(
+    columns = (
+        "resource_group__name",
+        "pk",
+        "architecture",
+        "device_model",
+        "device_mem_bytes",
+        "device_api_version",
+    )
+    amounts: dict[tuple[str, int], dict[str, int]] = {}
+    offers: dict[tuple[str, int], MachineTraits] = {}
+    for group, agent_id, *offered, slot_name, capacity in rows.values_list(
         *(f"agent__{name}" for name in columns), "slot_name", "capacity"
     ):
-        amounts.setdefault((group, agent_id, architecture, model), {})[slot_name] = capacity
+        offers[group, agent_id] = MachineTraits(*offered)
+        amounts.setdefault((group, agent_id), {})[slot_name] = capacity
     sizes: dict[str, list[MachineSize]] = {}
-    for (group, _agent_id, architecture, model), slots in amounts.items():
-        sizes.setdefault(group, []).append(MachineSize(architecture, model, ResourceSlots(slots)))
+    for key, slots in amounts.items():
+        sizes.setdefault(key[0], []).append(MachineSize(offers[key], ResourceSlots(slots)))
     return sizes
 
 
-def has_machine_for(
-    group: ResourceGroup, slots: ResourceSlots, *, architecture: str, device_model: str = ""
-) -> bool:
-    """True if an agent in use of the group, when empty, could hold these slots. It must have that
-    architecture and, if one is named, only accelerators of that model. One query, which stops at
-    the first match.
+def has_machine_for(group: ResourceGroup, slots: ResourceSlots, needs: MachineTraits) -> bool:
+    """True if an agent in use of the group, when empty, could hold these slots and has what `needs`
+    says. One query, which stops at the first match.
     """
     with connection.cursor() as cursor:
         parameters: dict[str, Any] = {
             "group": group.pk,
-            "architecture": architecture,
-            "model": device_model,
+            "architecture": needs.architecture,
+            "model": needs.device_model,
+            "mem_bytes": needs.device_mem_bytes,
+            "api_version": needs.device_api_version,
             "slots": list(slots),
             "amounts": list(slots.values()),
         }

@@ -7,7 +7,7 @@ dots for nested fields; `says` is a part of the error sentence.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tests.width import IS_WIDE
@@ -30,6 +30,7 @@ class Bad:
     says: str
     code: str = "invalid"
     status: int = 400
+    beside: Mapping[str, Any] = field(default_factory=dict)  # other amounts of `resources`
 
     def __str__(self) -> str:
         return f"{self.field}={ascii(self.value)[:30]}"
@@ -38,8 +39,8 @@ class Bad:
     def changes(self) -> dict[str, Any]:
         """Return the changes that make a valid body invalid in this way."""
         match self.field.split("."):
-            case ["resources", slot]:
-                return {"resources": {"cpu": 1, "mem": "1g", slot: self.value}}
+            case ["resources", *slot] if slot:
+                return {"resources": {"cpu": 1, "mem": "1g", **self.beside, ".".join(slot): self.value}}
             case ["mounts", _, name]:
                 return {"mounts": [{"folder": "data", name: self.value}]}
             case _:
@@ -188,6 +189,26 @@ UNREADABLE = (
     Bad("designated_agent", 7, "Give text, not 7"),
     Bad("device_model", 7, "Give text, not 7"),
     Bad("device_model", "NVIDIA H100", "It asks for no accelerator"),
+    *(Bad("resources.cuda", amount, "is not an amount of cuda") for amount in (-1, "NaN")),
+    Bad("resources.cuda", 1.5, "Devices are given whole, or one in part"),
+    *(Bad("resources.cuda.mem", amount, "is not an amount of memory") for amount in (-1, "NaN", "20x", None)),
+    Bad("resources.cuda.mem", 0, "Ask for at least 1 MiB"),
+    *(Bad("resources.cuda.cores", percent, "Write whole percent from 1 to 100") for percent in (0, 101, -1, 1.5, "NaN", "half", True, None)),
+    Bad("resources.cpu.mem", "1g", "is not the name of a resource"),
+    *(Bad("resources.mig", profile, "is not a MIG profile. Write it like 1g.10gb") for profile in ("all", "", "../x", {"x": 1})),
+    *(Bad("resources.mig", profile, "Name a MIG profile") for profile in (1, ["1g.10gb"], {}, True)),
+    Bad("resources.mig-1g-10gb", 0.5, "A MIG slice is given whole"),
+    Bad("resources.mig-1g-10gb.mem", "1g", "A MIG slice is given whole"),
+    Bad("resources.rocm", 1, "accelerators of one kind: cuda or rocm", beside={"cuda": 1}),
+    Bad("resources.mig-1g-10gb", 1, "accelerators of one kind: cuda or mig-1g-10gb", beside={"cuda": 0.5}),
+    Bad("resources.cuda", 1, "Say the part of cuda once", beside={"cuda.mem": "1g"}),
+    *(Bad("device_mem", amount, "is not an amount of memory") for amount in (-1, "NaN", "much", True)),
+    *(Bad("device_api", version, "is no version") for version in (12.4, "new", "12.4.1", "1e3", True)),
+    *(Bad("isolation", level, "is no level of isolation") for level in ("iron", "DRIVER", 7, ["driver"])),
+    Bad("linked_devices", "yes", "neither true nor false"),
+    *(Bad(name, value, "It asks for no accelerator") for name, value in (
+        ("device_mem", "40g"), ("device_api", "12.4"), ("linked_devices", True), ("isolation", "driver"),
+    )),
     *(Bad("placement_rule", rule, "is no rule of a placement group") for rule in ("near", "SPREAD", 7, True, ["spread"], {"a": 1})),
     Bad("placement_rule", "spread", "Name the placement group"),
     *(Bad("placement_group", name, "cannot be a name") for name in ("a b", "-a", "x" * 65, "a/b", 7, ["web"])),
@@ -229,6 +250,9 @@ UNMET = (
     Bad("resources.cpu", 1e9, "The largest that fits is 8 cores", "limit_exceeded", 422),
     Bad("resources.mem", "99t", "The largest that fits is 8 cores", "limit_exceeded", 422),
     Bad("resources.cuda", 1, "The largest that fits is 8 cores", "limit_exceeded", 422),
+    Bad("resources.cuda", 0.5, "The largest that fits is 8 cores", "limit_exceeded", 422),
+    Bad("resources.cuda.mem", "20g", "No accelerator in", "limit_exceeded", 422),
+    Bad("resources.mig-1g-10gb", 1, "has slices MIG 1g.10gb", "limit_exceeded", 422),
 )
 
 # (body, part of the sentence, status): bodies that are no session request at all.

@@ -1,6 +1,8 @@
 """ResourceSlots: amounts per slot name, integers in base units.
 
 `cpu` in millicores, `mem` in bytes, every other slot in milli-devices (1000 = one whole device).
+A request may ask for a part of one device by `cuda.mem` (bytes of its memory) and `cuda.cores`
+(thousandths of a percent of its compute); admission turns both into an amount of `cuda`.
 This module alone converts to and from the units of users and the API: cores, "4g", devices.
 """
 
@@ -17,6 +19,30 @@ MEM = "mem"
 MILLI = 1000
 MAX_AMOUNT = 2**53 - 1  # exact in every JSON parser; as memory, 8 PiB
 MAX_PER_CONTAINER = 2**47 - 1  # container: exceeds any machine, and sums still fit in the database
+
+PART_MEM, PART_CORES = ".mem", ".cores"
+"""Ends of the names of parts of a device."""
+MIG = "mig-"
+"""Beginning of the slots of MIG profiles: slices of 1g.10gb are the slot mig-1g-10gb."""
+
+SLOT_TITLES = {
+    "cuda": "NVIDIA GPU",
+    "rocm": "AMD GPU",
+    "xpu": "Intel GPU",
+    "gaudi": "Intel Gaudi",
+    "rbln": "Rebellions NPU",
+    "furiosa": "Furiosa NPU",
+    "tenstorrent": "Tenstorrent",
+    "tpu": "Google TPU",
+    "neuron": "AWS Neuron",
+    "ascend": "Huawei Ascend",
+    "ipu": "Graphcore IPU",
+    "lpu": "HyperAccel LPU",
+    "groq": "Groq",
+    "rdu": "SambaNova RDU",
+    "sapeon": "Sapeon NPU",
+}
+"""Names of accelerators by slot, as their makers write them."""
 
 _SLOT_NAME = re.compile(r"[a-z][a-z0-9-]{0,30}\Z")
 _NUMBER = re.compile(r"(?=\.?\d)\d{0,15}(?:\.\d{0,9})?\Z", re.ASCII)
@@ -80,6 +106,29 @@ def is_slot_name(text: str) -> bool:
     return _SLOT_NAME.match(text) is not None
 
 
+def split_part(name: str) -> tuple[str, str]:
+    """Return the slot and the end of the name of a part of a device: ("cuda", ".mem"), ("cuda", "")."""
+    end = next((end for end in (PART_MEM, PART_CORES) if name.endswith(end)), "")
+    return name.removesuffix(end), end
+
+
+def is_memory(name: str) -> bool:
+    """Return True if amounts of this name are bytes."""
+    return name == MEM or name.endswith(PART_MEM)
+
+
+def mig_slot(profile: str) -> str:
+    """Return the slot of a MIG profile: "mig-1g-10gb" for "1g.10gb"."""
+    return MIG + re.sub(r"[.+]", "-", profile.strip().lower())
+
+
+def slot_title(name: str) -> str:
+    """Return the name of a slot for people: "NVIDIA GPU", "MIG 1g.10gb"; the slot itself if unknown."""
+    if name.startswith(MIG):
+        return f"MIG {name.removeprefix(MIG).replace('-', '.', 1).replace('-', '+')}"
+    return SLOT_TITLES.get(name, name)
+
+
 def parse_bytes(text: object, most: int = MAX_AMOUNT) -> int:
     """Return the bytes of "512m", "4g", "1.5 GiB", "1,000 MiB", or a plain number; k, m, g, t, p
     are powers of 1024. Raises ValueError with a sentence that quotes the value.
@@ -125,11 +174,14 @@ def _number(value: object) -> Decimal | None:
     return Decimal(repr(value) if value <= MAX_AMOUNT else MAX_AMOUNT + 1) * MILLI
 
 
-def parse_slots(raw: Mapping[str, object]) -> ResourceSlots:
-    """Return user input ({"cpu": 1, "mem": "4g", "cuda": 1}) in base units. Raises ValueError."""
+def parse_slots(raw: Mapping[str, object], *, has_parts: bool = False) -> ResourceSlots:
+    """Return user input ({"cpu": 1, "mem": "4g", "cuda": 1}) in base units. With `has_parts`, also
+    parts of a device ({"cuda.mem": "20g", "cuda.cores": 30}). Raises ValueError.
+    """
     amounts = {}
     for name, value in raw.items():
-        if not is_slot_name(name):
+        slot, end = split_part(name)
+        if not is_slot_name(slot) or (end and (slot in (CPU, MEM) or not has_parts)):
             raise ValueError(
                 _("{name} is not the name of a resource. Use cpu, mem or a device name.").format(
                     name=quoted(name)
@@ -137,7 +189,7 @@ def parse_slots(raw: Mapping[str, object]) -> ResourceSlots:
             )
         amounts[name] = (
             parse_bytes(value, MAX_PER_CONTAINER)
-            if name == MEM
+            if is_memory(name)
             else parse_milli(name, value, MAX_PER_CONTAINER)
         )
     return ResourceSlots(amounts)
@@ -157,14 +209,19 @@ def format_version(version: int) -> str:
 
 
 def format_amount(name: str, amount: int) -> str:
-    """Format an amount of one slot: "0.5 cores", "4 GiB", "2 cuda", "12,800 cores"."""
+    """Format an amount of one slot: "0.5 cores", "4 GiB", "2 × NVIDIA GPU", "12,800 cores"."""
     if name == MEM:
         return format_bytes(amount)
     number = _plain(amount)
+    slot, part = split_part(name)
+    if part:
+        whole = format_bytes(amount) if part == PART_MEM else f"{number} %"
+        return _("{amount} of one {device}").format(amount=whole, device=slot_title(slot))
     if name == CPU:
         is_one = amount == MILLI
         return ngettext("{number} core", "{number} cores", 1 if is_one else 2).format(number=number)
-    return f"{number} {name}"
+    title = slot_title(name)
+    return f"{number} {name}" if title == name else f"{number} × {title}"
 
 
 def format_share(name: str, used: int, limit: int) -> tuple[str, str]:

@@ -17,8 +17,8 @@ from images.selectors import allow_list_values
 from sessions_app.admission.inputs import AdmissionInputs
 from sessions_app.admission.names import name_conflict
 from sessions_app.core.request import conflicting_path, path_conflict_message
-from sessions_app.limits.accelerator_model import check_device_model
 from sessions_app.limits.designated_agent import check_designated_agent
+from sessions_app.limits.device_requirements import machine_needs
 from sessions_app.limits.group_rules import check_group_rules
 from sessions_app.limits.policy_limits import exceeded_limits, exceeded_priority_limits
 from sessions_app.queue.dependencies import check_possible
@@ -61,8 +61,9 @@ def _check_callback(inputs: AdmissionInputs) -> None:
     _check_resolved(inputs, "callback_url")
 
 
-def _check_device_model(inputs: AdmissionInputs) -> None:
-    check_device_model(inputs.group, inputs.request, inputs.device_models)
+def _check_devices(inputs: AdmissionInputs) -> None:
+    for field in ("device_model", "resources"):
+        _check_resolved(inputs, field)
 
 
 def _check_agent(inputs: AdmissionInputs) -> None:
@@ -89,10 +90,11 @@ def _check_size(inputs: AdmissionInputs) -> None:
     """
     if inputs.has_machine:
         return
-    request, group, architecture = inputs.request, inputs.group.name, inputs.image.architecture
+    request, group = inputs.request, inputs.group.name
     requested, model = request.slots, request.device_model
+    needs = machine_needs(request, inputs.image.architecture)
     capacities = {
-        name: [machine.capacity for machine in machines if machine.suits(architecture, model)]
+        name: [machine.capacity for machine in machines if machine.suits(needs)]
         for name, machines in inputs.machine_sizes.items()
     }
     roomy = [name for name in sorted(capacities) if any(requested.fits_in(each) for each in capacities[name])]
@@ -160,6 +162,6 @@ def _check_resolved(inputs: AdmissionInputs, field: str) -> None:
 
 
 CHECKS: Sequence[Callable[[AdmissionInputs], None]] = (
-    _check_group, _check_mounts, _check_dependencies, _check_callback, _check_device_model, _check_agent,
+    _check_group, _check_mounts, _check_dependencies, _check_callback, _check_devices, _check_agent,
     _check_enough_for_image, _check_size, _check_limits, _check_names,
 )  # fmt: skip

@@ -15,7 +15,7 @@ from agents.models import ResourceGroup
 from agents.selectors import SlotCapacity, slot_capacities, usable_resource_groups
 from common import clock
 from common.actors import Actor
-from common.values.resources import ResourceSlots
+from common.values.resources import ResourceSlots, format_version
 from images.models import ContainerImage
 from sessions_app.admission.inputs import AdmissionInputs
 from sessions_app.admission.service import check_session
@@ -69,6 +69,9 @@ def forecast_waiting_session(actor: Actor, session: ComputeSession) -> WaitForec
         resources=Resources(ResourceSlots(session.requested_slots), session.shm_bytes),
         timeout_s=session.timeout_s,
         device_model=session.device_model,
+        device_mem=session.device_mem_bytes,
+        device_api=format_version(session.device_api_version) if session.device_api_version else "",
+        linked_devices=session.linked_devices,
     )
     others = _other_groups(actor, session.project, session.resource_group, image, asked, prospect.lasts)
     return replace(prospect, other_groups=others)
@@ -82,7 +85,7 @@ def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
     group changed since its last forecast. Permissions and limits are read each time.
     """
     inputs = check_session(actor, elements_of(request))
-    image, group = inputs.image, inputs.group
+    request, image, group = inputs.request, inputs.image, inputs.group
     outlook = _start_forecast(
         inputs,
         HypotheticalSession(

@@ -50,7 +50,6 @@ class AdmissionInputs:
     has_machine: bool  # an empty machine of the group could run the request
     machine_sizes: Mapping[str, Sequence[MachineSize]]  # by name of usable group; empty if `has_machine`
     image_hold: HoldState | None  # None: a machine of the group has the image, or can pull it
-    device_models: Sequence[str] = ()  # in the group; empty if the request names none
     mounts: Sequence[ResolvedMount] = ()
     dependencies: Sequence[Dependency] = ()
     agent: Agent | None = None

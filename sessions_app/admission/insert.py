@@ -10,6 +10,7 @@ from sessions_app import ports
 from sessions_app.admission.inputs import AdmissionInputs
 from sessions_app.admission.names import new_app_token, new_host_label
 from sessions_app.callbacks.delivery import insert_callbacks
+from sessions_app.core.device_request import api_version
 from sessions_app.core.request import SessionRequest
 from sessions_app.core.states import Status
 from sessions_app.limits.policy_limits import max_lifetime_s
@@ -83,7 +84,7 @@ def _shared_values(inputs: AdmissionInputs, now: datetime) -> dict[str, Any]:
 
     Inserts the array's row if they form an array.
     """
-    request = inputs.request
+    request, part = inputs.request, inputs.request.resources.part
     return {
         "owner_id": inputs.actor.user_id,
         "project": inputs.project,
@@ -96,6 +97,10 @@ def _shared_values(inputs: AdmissionInputs, now: datetime) -> dict[str, Any]:
         "status_changed_at": now,
         "requested_slots": request.slots.to_json(),
         "shm_bytes": request.shm_bytes,
+        "device_mem_bytes": request.device_mem,
+        "device_api_version": api_version(request.device_api),
+        "device_share_mem_bytes": part.mem_bytes if part else 0,
+        "device_share_cores": part.cores if part else 0,
         "designated_agent": inputs.agent,
         "lifetime_s": max_lifetime_s(inputs.scopes, inputs.group),
     }

@@ -18,6 +18,7 @@ from accounts.credentials.keypairs import require_scopes
 from accounts.limits import scope_ids
 from accounts.models import Domain, KeyPair, Membership, Project, ResourcePolicy, User
 from accounts.selectors import access_usable_project, may_do_everything, project_refusal, usable_projects
+from agents.capacity.device_kinds import device_kinds
 from agents.models import ResourceGroup
 from agents.selectors import (
     access_resource_group,
@@ -26,10 +27,12 @@ from agents.selectors import (
     named_or_default_group,
     usable_resource_groups,
 )
+from agents.sharing.selectors import sharing_rules_for
 from common.actors import Actor
 from common.db.row_locks import RowLock, lock_by_id, lock_rows
 from common.errors import BerthError, NotAuthenticated, NotFound
 from common.token_scopes import FOR_SESSIONS
+from common.values.resources import CPU, MEM
 from images.models import ContainerImage, Registry
 from images.selectors import access_image, image_named, image_not_found, visible_images
 from sessions_app.admission.inputs import AdmissionInputs, ResolvedMount
@@ -39,6 +42,13 @@ from sessions_app.core.container_spec import HOME
 from sessions_app.core.request import FolderRequest, SessionRequest
 from sessions_app.limits.accelerator_model import device_models_in
 from sessions_app.limits.designated_agent import find_designated_agent
+from sessions_app.limits.device_requirements import (
+    GroupDevices,
+    machine_needs,
+    resolve_devices,
+    resolve_model,
+    without_parts,
+)
 from sessions_app.limits.policy_limits import budget_owners, load_scopes
 from sessions_app.queue import holds
 from sessions_app.queue.dependencies import Dependency, lock_awaited, resolve_dependencies
@@ -72,13 +82,20 @@ def load_admission_inputs(
     with unresolved.at("designated_agent"):
         agent = find_designated_agent(group, request)
     keys = scope_ids(actor, project).keys()
+    request = _resolve_devices(group, image, request, unresolved)
     scopes, folder_limits = load_scopes(keys, [mount.folder for mount in mounts if not mount.is_readonly])
-    has_machine = has_machine_for(
-        group, request.slots, architecture=image.architecture, device_model=request.device_model
-    )
+    has_machine = has_machine_for(group, request.slots, machine_needs(request, image.architecture))
     return AdmissionInputs(
         actor=actor,
-        requests=requests,
+        requests=[
+            replace(
+                each,
+                resources=request.resources,
+                device_model=request.device_model,
+                device_mem=request.device_mem,
+            )
+            for each in requests
+        ],
         project=project,
         image=image,
         group=group,
@@ -89,12 +106,34 @@ def load_admission_inputs(
         has_machine=has_machine,
         machine_sizes={} if has_machine else machine_sizes(actor, project),
         image_hold=holds.missing_image_hold(group, image),
-        device_models=device_models_in([group], image.architecture) if request.device_model else (),
         mounts=mounts,
         dependencies=lock_awaited(dependencies) if is_locked else dependencies,
         agent=agent,
         unresolved=unresolved,
     )
+
+
+def _resolve_devices(
+    group: ResourceGroup, image: ContainerImage, request: SessionRequest, unresolved: "_Unresolved"
+) -> SessionRequest:
+    """Return the request with its accelerators as the scheduler knows them: the whole name of the
+    model, and a share of one device. At most 3 queries, none without accelerators.
+    """
+    if set(request.slots) <= {CPU, MEM}:
+        return request
+    kinds = device_kinds(group, image.architecture)
+    devices = GroupDevices(
+        group.name,
+        device_models_in([group], image.architecture) if request.device_model else (),
+        kinds,
+        sharing_rules_for(group, {kind.model for kind in kinds}),
+    )
+    resolved = None
+    with unresolved.at("device_model"):
+        request = replace(request, device_model=resolve_model(devices, request.device_model))
+        with unresolved.at("resources"):
+            resolved = resolve_devices(devices, request)
+    return resolved or without_parts(request)
 
 
 class _Unresolved(dict[str, BerthError]):

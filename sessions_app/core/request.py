@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from posixpath import normpath
 from typing import Annotated, Any, NamedTuple
 
@@ -20,11 +21,24 @@ from common.values.resources import (
     in_order,
     parse_bytes,
     parse_slots,
+    split_part,
 )
 from common.values.text import check_text, check_unicode, is_word, normalised, quoted, shown
 from sessions_app.core.array_spec import LONGEST_SPEC, ArraySpec, check_array
 from sessions_app.core.callbacks import MAX_URL_LENGTH, check_callback_url
 from sessions_app.core.container_spec import HOME
+from sessions_app.core.device_request import (
+    LEVELS,
+    MAX_VERSION,
+    DevicePart,
+    check_device_api,
+    check_device_combinations,
+    check_device_mem,
+    check_isolation,
+    check_kinds,
+    check_part,
+    expand_mig,
+)
 from sessions_app.core.placement import PlacementRule, check_placement_combinations, check_placement_rule
 from sessions_app.core.queue_options import (
     LOWEST_PRIORITY,
@@ -72,13 +86,15 @@ BATCH_FIELDS = ("command", "timeout_s", "max_retries", "requeues", "array")
 """Fields that have a meaning in batch sessions only."""
 INSTANT = {"type": "string", "format": "date-time"}
 VARIABLES = {"type": "object", "additionalProperties": TEXT}
-_AMOUNT = {"oneOf": [{"type": "number", "minimum": 0}, {"type": "string"}]}
+AMOUNT = {"oneOf": [{"type": "number", "minimum": 0}, {"type": "string"}]}
 RESOURCES = {
     "type": "object",
-    "properties": {CPU: _AMOUNT, MEM: _AMOUNT, "shm": _AMOUNT},
+    "properties": {CPU: AMOUNT, MEM: AMOUNT, "shm": AMOUNT},
     "required": [CPU, MEM],
 }
-"""JSON Schema of amounts by name: in cores, bytes or like "1g", and by number of devices."""
+"""JSON Schema of amounts by name: in cores, bytes or like "1g", and by number of devices. Other
+names are free, as slots of accelerators are.
+"""
 
 
 def check_name(value: object) -> str:
@@ -131,14 +147,20 @@ def check_image(value: object) -> str:
 
 
 class Resources(NamedTuple):
-    """Amounts in base units; shared memory is a part of the memory."""
+    """Amounts in base units; shared memory is a part of the memory.
+
+    A part of one device by memory and compute is two amounts, "cuda.mem" and "cuda.cores", until
+    admission replaces them by a share of "cuda" and keeps them as `part`.
+    """
 
     slots: ResourceSlots
     shm_bytes: int = DEFAULT_SHM_BYTES
+    part: DevicePart | None = None
 
     def to_json(self) -> dict[str, str | int | float]:
         """Return the amounts as users type them: numbers, and text with a unit."""
-        typed = {name: amount_input(name, self.slots[name]) for name in in_order(self.slots)}
+        slots = self.part.put_back(self.slots) if self.part else self.slots
+        typed = {name: amount_input(name, slots[name]) for name in in_order(slots)}
         if self.shm_bytes != DEFAULT_SHM_BYTES:
             typed["shm"] = amount_input(MEM, self.shm_bytes)
         return {
@@ -159,10 +181,9 @@ def check_resources(value: object) -> Resources:
         raise ValueError(_("Give at most {count} kinds of resources.").format(count=MAX_KINDS))
     amounts, problems = dict(value or {}), Problems()
     shm, shm_bytes = amounts.pop("shm", None), DEFAULT_SHM_BYTES
+    expand_mig(amounts, problems)
     slots = _check_slots(amounts, problems)
-    parts = [name for name, amount in slots.items() if name not in (CPU, MEM) and amount % MILLI]
-    if len(parts) > 1:
-        problems[parts[1]] = [_("Only one kind of device can be asked for in part.")]
+    check_kinds(slots, problems)
     try:
         shm_bytes = DEFAULT_SHM_BYTES if shm is None else parse_bytes(shm)
         if slots[MEM] and shm_bytes > slots[MEM]:
@@ -179,6 +200,9 @@ def _check_slots(amounts: Mapping[str, object], problems: Problems) -> ResourceS
     slots = ResourceSlots()
     for name, value in {CPU: 0, MEM: 0, **amounts}.items():
         try:
+            if isinstance(name, str) and split_part(name)[1]:
+                slots += check_part(name, value)
+                continue
             amount = parse_slots({name: value})
             if amount[name] < MIN_SLOTS[name]:
                 least = format_amount(name, MIN_SLOTS[name])
@@ -310,7 +334,9 @@ class SessionRequest(RequestObject):
     resource_group: Annotated[str, RequestField(check_reference, limited_text(MAX_REFERENCE_LENGTH), option="--group")] = ""
     type: Annotated[str, RequestField(check_type, {**one_of(TYPES), "default": TYPES[0]})]
     resources: Annotated[Resources, RequestField(check_resources, RESOURCES,
-        'Resources per container, like {"cpu": 1, "mem": "1g", "shm": "64m"}.', to_json=Resources.to_json)]
+        'Resources per container, like {"cpu": 1, "mem": "1g", "shm": "64m"}; with accelerators {"cuda": 2}, a part'
+        ' {"cuda": 0.5} or {"cuda.mem": "20g", "cuda.cores": 30}, or MIG slices {"mig": {"1g.10gb": 2}}.',
+        to_json=Resources.to_json)]
     environment: Annotated[Mapping[str, str], RequestField(check_environment, VARIABLES)] = field(default_factory=dict)
     mounts: Annotated[Sequence[FolderRequest], RequestField(check_mounts, items=FolderRequest)] = ()
     command: Annotated[str, RequestField(check_command, TEXT, "Batch only: command that a shell runs.")] = ""
@@ -337,7 +363,17 @@ class SessionRequest(RequestObject):
     may_run_elsewhere: Annotated[bool, RequestField(check_switch, SWITCH,
         "true: other agents may run the session if the designated agent has no capacity.")] = False
     device_model: Annotated[str, RequestField(check_reference, limited_text(MAX_REFERENCE_LENGTH),
-        "Model of the accelerators, as reported by agents; empty: any.", "--gpu-model")] = ""
+        "Model of the accelerators, as reported by agents, or a part of it that fits one model; empty: any.",
+        "--gpu-model")] = ""
+    device_mem: Annotated[int, RequestField(check_device_mem, AMOUNT,
+        'Least memory of each accelerator, in bytes or like "40g"; 0: any.', "--gpu-min-mem",
+        to_json=partial(amount_input, MEM))] = 0
+    device_api: Annotated[str, RequestField(check_device_api, limited_text(MAX_VERSION),
+        "Least version of CUDA or ROCm that the driver supports, like 12.4; empty: any.", "--gpu-min-version")] = ""
+    linked_devices: Annotated[bool, RequestField(check_switch, SWITCH,
+        "true: all its accelerators are linked with each other (NVLink or similar).", "--gpu-linked")] = False
+    isolation: Annotated[str, RequestField(check_isolation, one_of(LEVELS),
+        "Least isolation from the other users of the same device; empty: any.", "--isolation")] = ""
     array: Annotated[ArraySpec | None, RequestField(check_array, limited_text(LONGEST_SPEC),
         "Batch only: indices of an array of sessions named NAME-INDEX, like 1-100, 0-9:2 or 1,3,7-9;"
         " 1-100%10 runs at most ten at once.", "--array", to_json=str)] = None
@@ -381,9 +417,7 @@ def check_combinations(request: Mapping[str, Any], problems: Problems) -> None:
             problems[name] = [_("Only a batch session is tried again. Set the type to batch.")]
     if request["may_run_elsewhere"] and not request["designated_agent"]:
         problems.setdefault("may_run_elsewhere", [_("It may run anywhere: no machine is named.")])
-    resources = request["resources"]
-    if request["device_model"] and resources and not {*resources.slots} - {CPU, MEM}:
-        problems.setdefault("device_model", [_("It asks for no accelerator, so none can be of this model.")])
+    check_device_combinations(request, problems)
     check_array_combinations(request, problems)
     check_placement_combinations(request, problems)
 

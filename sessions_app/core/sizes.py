@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from common.i18n import gettext_noop
-from common.values.resources import CPU, MEM, MILLI, ResourceSlots, parse_slots
+from common.values.resources import CPU, MEM, MILLI, ResourceSlots, is_memory, parse_slots
 
 KIB = 1024
 UNITS = ((KIB**3, "g"), (KIB**2, "m"), (KIB, "k"))
@@ -28,7 +28,7 @@ class Size:
 
     @property
     def slots(self) -> ResourceSlots:
-        return parse_slots({CPU: self.cpu, MEM: self.mem, **self.devices})
+        return parse_slots({CPU: self.cpu, MEM: self.mem, **self.devices}, has_parts=True)
 
 
 SIZES = (
@@ -60,7 +60,7 @@ def preset_size(preset_id: int, name: str, slots: Mapping[str, int], shm_bytes: 
 
 def amount_input(name: str, amount: int) -> str:
     """Return base units as text that `parse_slots` reads back: "0.5", "1.5" cores, "512m", "4g"."""
-    if name != MEM:
+    if not is_memory(name):
         return f"{amount / MILLI:.3f}".rstrip("0").rstrip(".")
     return next(
         (f"{amount // unit}{letter}" for unit, letter in UNITS if amount and amount % unit == 0), str(amount)

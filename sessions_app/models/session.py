@@ -14,8 +14,9 @@ from agents.models import Agent, ResourceGroup
 from agents.models import SessionType as SessionType
 from common import clock
 from common.db.fields import StoredMessageField
-from common.values.resources import ResourceSlots
+from common.values.resources import CPU, MEM, ResourceSlots
 from images.models import ContainerImage
+from sessions_app.core.device_request import DevicePart
 from sessions_app.core.placement import Gang, PlacementRule
 from sessions_app.core.queue_options import LOWEST_PRIORITY, Hold
 from sessions_app.core.states import LAUNCHING, LIVE, TERMINAL, Status
@@ -212,6 +213,12 @@ class ComputeSession(models.Model):
     device_api_version = models.PositiveIntegerField(
         default=0, db_default=0, help_text="Least CUDA or ROCm version of the driver, as 12040; 0: any."
     )
+    device_share_mem_bytes = models.BigIntegerField(
+        default=0, db_default=0, help_text="Memory of its part of a device; 0: not limited by an amount."
+    )
+    device_share_cores = models.PositiveSmallIntegerField(
+        default=0, db_default=0, help_text="Percent of compute of its part of a device; 0: not limited."
+    )
     linked_devices = models.BooleanField(
         default=False, db_default=False, help_text="true if all its devices must be linked with each other."
     )
@@ -371,6 +378,14 @@ class ComputeSession(models.Model):
     def slots(self) -> ResourceSlots:
         """Requested slots of one kernel, in base units."""
         return ResourceSlots(self.requested_slots)
+
+    @property
+    def device_part(self) -> DevicePart | None:
+        """Part of a device, if it was requested by memory or compute."""
+        if not (self.device_share_mem_bytes or self.device_share_cores):
+            return None
+        slot = next(name for name in self.requested_slots if name not in (CPU, MEM))
+        return DevicePart(slot, self.device_share_mem_bytes, self.device_share_cores)
 
     @property
     def is_live(self) -> bool:

@@ -11,7 +11,7 @@ from accounts.core.limits import Level, Scope
 from accounts.selectors import usable_projects
 from common.actors import Actor
 from common.errors import NotFound
-from common.values.resources import CPU, MEM, ResourceSlots
+from common.values.resources import CPU, MEM, MILLI, ResourceSlots, format_version, is_memory
 from images.models import ContainerImage
 from images.selectors import access_image, newest_image
 from sessions_app.admission.insert import REQUEST_COLUMNS
@@ -119,13 +119,18 @@ def session_request_body(session: ComputeSession, *, name: str) -> dict[str, obj
     """Return a request body equal to that of `session`, without folders that were deleted."""
     copied = {column: getattr(session, column) for column in REQUEST_COLUMNS if column != "start_at"}
     mounts = [mount for mount in session.mounts.all() if mount.folder_id]
+    part = session.device_part
+    slots = part.put_back(session.slots) if part else session.slots
     return {
         **copied,
         "name": name,
         "project": session.project.name,
         "image": session.image_reference,
         "resource_group": session.resource_group.name,
-        "resources": {**resources_json(session.requested_slots), "shm": session.shm_bytes},
+        "resources": {**resources_json(slots), "shm": session.shm_bytes},
+        # That of a part by memory was the smallest device that it could get.
+        "device_mem": 0 if part and part.mem_bytes else session.device_mem_bytes,
+        "device_api": format_version(session.device_api_version) if session.device_api_version else "",
         "mounts": [
             {"folder": str(mount.folder_id), "path": mount.path, "readonly": mount.is_readonly}
             for mount in mounts
@@ -139,4 +144,4 @@ def session_request_body(session: ComputeSession, *, name: str) -> dict[str, obj
 
 def resources_json(slots: Mapping[str, int]) -> dict[str, object]:
     """Convert base units to the units of the REST body (cores and devices, memory in bytes)."""
-    return {name: amount if name == MEM else amount / 1000 for name, amount in slots.items()}
+    return {name: amount if is_memory(name) else amount / MILLI for name, amount in slots.items()}

@@ -75,7 +75,7 @@ def template_row(template: SessionTemplate, references: Mapping[str, str]) -> di
     return {
         "template": template,
         "place": owner_label(template),
-        "slots": format_slots(parse_slots(asked)) if MEM in asked else "",
+        "slots": format_slots(parse_slots(asked, has_parts=True)) if MEM in asked else "",
         "image": references.get(image, image),
         "is_batch": template.body.get("type") == "batch",
     }

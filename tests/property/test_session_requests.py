@@ -33,7 +33,14 @@ plausible = {
     "type": st.sampled_from(["interactive", "batch"]) | anything,
     "resource_group": st.just("") | anything,
     "resources": st.fixed_dictionaries(
-        {"cpu": amounts, "mem": amounts}, optional={"shm": amounts, "cuda": amounts}
+        {"cpu": amounts, "mem": amounts},
+        optional={
+            "shm": amounts,
+            "cuda": amounts,
+            "cuda.mem": amounts,
+            "cuda.cores": amounts,
+            "mig": st.just("1g.10gb") | st.dictionaries(st.just("2g.20gb"), amounts) | anything,
+        },
     )
     | anything,
     "environment": st.dictionaries(st.sampled_from(["A", "B_1", "LD_X", "é"]) | st.text(), st.text())
@@ -52,6 +59,10 @@ plausible = {
     "designated_agent": st.just("gpu-07") | anything,
     "may_run_elsewhere": st.booleans() | anything,
     "device_model": st.just("NVIDIA H100") | anything,
+    "device_mem": st.just("40g") | anything,
+    "device_api": st.just("12.4") | anything,
+    "linked_devices": st.booleans() | anything,
+    "isolation": st.just("driver") | anything,
     "placement_group": st.just("web") | anything,
     "placement_rule": st.just("strict_pack") | anything,
     "dependencies": st.lists(

@@ -18,7 +18,7 @@ def format_bytes(amount: int) -> str:
 
 def format_amount(name: str, amount: int) -> str:
     """Format the amount of one slot without the slot's name, as in "0.5" or "4 GiB"."""
-    if name in ("mem", "shm"):
+    if name in ("mem", "shm") or name.endswith(".mem"):
         return format_bytes(amount)
     return f"{amount / MILLI:.3f}".rstrip("0").rstrip(".")
 

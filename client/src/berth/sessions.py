@@ -42,6 +42,7 @@ SERVER_DEFAULTS = {
     "max_retries": 0,
     "requeues": False,
     "may_run_elsewhere": False,
+    "linked_devices": False,
 }
 
 OnChange = Callable[["Session"], None]
@@ -91,6 +92,12 @@ class Session(Record):
     designated_agent: str = ""
     may_run_elsewhere: bool = False
     device_model: str = ""
+    device_mem_bytes: int = 0
+    device_api_version: int = 0
+    device_share_mem_bytes: int = 0
+    device_share_cores: int = 0
+    linked_devices: bool = False
+    isolation: str = ""
     placement_group: str = ""
     placement_rule: str = ""
     array: str | None = None
@@ -242,6 +249,10 @@ class Sessions:
         designated_agent: str = "",
         may_run_elsewhere: bool = False,
         device_model: str = "",
+        device_mem: str | int = "",
+        device_api: str = "",
+        linked_devices: bool = False,
+        isolation: str = "",
         placement_group: str = "",
         placement_rule: str = "",
         array: str = "",
@@ -265,7 +276,15 @@ class Sessions:
         - `requeues`: runs the command again when its agent is lost.
         - `designated_agent`: name of the agent to run on. With `may_run_elsewhere` it is only
         preferred.
-        - `device_model`: accelerator model, as in `client.agents()`.
+        - accelerators are `resources`: `{"cuda": 2}`, or `{"gpu": 2}` where the group has one kind;
+        a part of one `{"cuda": 0.5}` or `{"cuda.mem": "20g", "cuda.cores": 30}`; MIG slices
+        `{"mig": {"1g.10gb": 2}}`.
+        - `device_model`: accelerator model, as in `client.agents()`, or a part of its name.
+        - `device_mem`: least memory of each accelerator, such as "40g"; `device_api`: least version of
+        CUDA or ROCm, such as "12.4".
+        - `linked_devices`: True if the accelerators must be linked with each other.
+        - `isolation`: least isolation from others on the same device: "cooperative", "server",
+        "driver" or "hardware".
         - `placement_rule`: "spread" or "pack" relative to your other sessions of the same
         `placement_group`, or to the other elements of the array; "strict_" before it forbids other
         placements.
@@ -299,6 +318,10 @@ class Sessions:
             "designated_agent": designated_agent,
             "may_run_elsewhere": may_run_elsewhere,
             "device_model": device_model,
+            "device_mem": device_mem,
+            "device_api": device_api,
+            "linked_devices": linked_devices,
+            "isolation": isolation,
             "placement_group": placement_group,
             "placement_rule": placement_rule,
             "array": array,

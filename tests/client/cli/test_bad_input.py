@@ -21,6 +21,9 @@ OPTIONS = {
     "callback_url": "callback",
     "designated_agent": "agent",
     "device_model": "gpu-model",
+    "device_mem": "gpu-min-mem",
+    "device_api": "gpu-min-version",
+    "isolation": "isolation",
     "placement_group": "placement-group",
 }
 EXIT_CODES = {400: 2, 404: 3, 413: 4, 422: 4}
@@ -53,8 +56,11 @@ def as_arguments(bad: Bad, place: Place) -> list[str] | None:
         return ["run", image, *said[2:], f"--array={value}", "--", "true"]
     if bad.field == "command" and isinstance(value, str) and value != "ls":
         return ["run", image, *said[2:], "--", value]
+    if bad.field == "resources.mig" and not isinstance(value, str):
+        return None
     if bad.field.startswith("resources.") and bad.field not in OPTIONS:
-        return [*said, f"--resource={bad.field.partition('.')[2]}={value}"]
+        beside = [f"--resource={name}={amount}" for name, amount in bad.beside.items()]
+        return [*said, *beside, f"--resource={bad.field.partition('.')[2]}={value}"]
     return None
 
 

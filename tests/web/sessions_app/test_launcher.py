@@ -347,7 +347,7 @@ def test_devices_of_the_group_can_be_asked_for(place: Place, browser: Client) ->
     browser.post(LAUNCHER, typed(place, device_cuda="1"))
     refused = browser.post(LAUNCHER, typed(place, name="b", device_cuda="lots")).content.decode()
 
-    assert "2 cuda free on one machine, 2 cuda at most" in page
+    assert "2 × NVIDIA GPU free on one machine, 2 × NVIDIA GPU at most" in page
     assert ComputeSession.objects.get().requested_slots["cuda"] == 1000
     assert "is-invalid" in control(refused, "device_cuda")
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from berth.amounts import format_age, format_amount, format_instant, format_left, format_slots
+from berth.amounts import format_age, format_amount, format_bytes, format_instant, format_left, format_slots
 from berth.cli import complete
 from berth.cli.context import AsJson, Kernel, SessionName, expand_options, get_client
 from berth.cli.launch_options import LaunchOptions
@@ -293,6 +293,17 @@ def _facts(session: Session) -> dict[str, object]:
         "dependencies": ", ".join(f"{one.name}:{one.when}" for one in session.dependencies),
         "callback": session.callback_url,
         "accelerator model": session.device_model,
+        "part of an accelerator": ", ".join(
+            [
+                *([format_bytes(session.device_share_mem_bytes)] if session.device_share_mem_bytes else []),
+                *([f"{session.device_share_cores} %"] if session.device_share_cores else []),
+            ]
+        ),
+        "accelerator memory": f"{format_bytes(session.device_mem_bytes)} or more"
+        if session.device_mem_bytes
+        else "",
+        "linked accelerators": "yes" if session.linked_devices else "",
+        "isolation": f"{session.isolation} or better" if session.isolation else "",
         "spread or pack": session.placement_rule.replace("_", " ")
         + f" ({session.placement_group})" * bool(session.placement_group),
         "chosen machine": session.designated_agent

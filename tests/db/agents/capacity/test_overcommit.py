@@ -9,7 +9,7 @@ from agents.capacity.overcommit import apply_overcommit
 from agents.machines.simulation import MachineShape, add_simulated_agents
 from agents.models import Agent, AgentSlot
 from agents.resource_groups.service import create_resource_group, move_agent, update_resource_group
-from agents.selectors import has_machine_for, slot_capacities
+from agents.selectors import MachineTraits, has_machine_for, slot_capacities
 from common import clock
 from common.actors import SYSTEM
 from common.models import AuditEntry
@@ -75,7 +75,7 @@ def test_one_container_gets_no_more_than_a_machine_has(cluster: Cluster) -> None
     small = cluster.add_agent(MACHINE)
     overcommit(cluster, cpu_overcommit=2)
     five = ResourceSlots({"cpu": 5000, "mem": GIB})
-    assert not has_machine_for(cluster.group, five, architecture=small.architecture)
+    assert not has_machine_for(cluster.group, five, MachineTraits(small.architecture))
     session = cluster.add_pending(five.to_json())
     assert running(cluster) == 0
     session.refresh_from_db()

@@ -17,7 +17,7 @@ from accounts.models import KeyPair, Membership
 from agents.machines.simulation import MachineShape, add_simulated_agents
 from agents.models import GroupGrant, ResourceGroup
 from agents.resource_groups.service import create_resource_group
-from agents.selectors import has_machine_for
+from agents.selectors import MachineTraits, has_machine_for
 from common import clock
 from common.actors import ANONYMOUS, SYSTEM, Actor, ActorKind
 from common.errors import BerthError, NotAuthenticated, NotFound
@@ -241,7 +241,7 @@ def test_machines_of_other_groups_are_not_looked_at() -> None:
         cursor.execute("ANALYZE agents_agent")
         before = read_of_agents(cursor)
         for _ in range(7):  # PostgreSQL keeps a plan for all then
-            assert has_machine_for(place.group, slots, architecture=place.image.architecture)
+            assert has_machine_for(place.group, slots, MachineTraits(place.image.architecture))
         assert read_of_agents(cursor) - before < 100
 
 

@@ -81,8 +81,10 @@ def test_the_largest_that_fits_is_of_those_with_the_model_that_can_run_the_image
     there = add_agent(place, "aarch64", "new")
     AgentSlot.objects.filter(agent=there, slot_name="cuda").update(capacity=2000)
     refused = refusal(place, resources={"cpu": 1, "mem": "1g", "cuda": 2}, device_model="new")
-    assert refused.message == f"No machine of “{place.group.name}” with new has 1 core, 1 GiB, 2 cuda."
-    assert refused.hint.startswith("The largest that fits is 2 cores, 4 GiB, 1 cuda.")
+    assert (
+        refused.message == f"No machine of “{place.group.name}” with new has 1 core, 1 GiB, 2 × NVIDIA GPU."
+    )
+    assert refused.hint.startswith("The largest that fits is 2 cores, 4 GiB, 1 × NVIDIA GPU.")
     assert list(refused.fields) == ["device_model"]
 
 

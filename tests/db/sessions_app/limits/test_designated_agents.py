@@ -115,5 +115,5 @@ def test_a_machine_of_another_architecture_is_refused(place: Place) -> None:
 
 def test_a_device_that_the_chosen_machine_lacks_is_refused(place: Place, others: list[str]) -> None:
     AgentSlot.objects.create(agent=place.agent, slot_name="cuda", capacity=1000)
-    with pytest.raises(LimitExceeded, match="has only 2 cores, 4 GiB, 0 cuda"):
+    with pytest.raises(LimitExceeded, match="has only 2 cores, 4 GiB, 0 × NVIDIA GPU"):
         place.enqueue(designated_agent=others[0], resources={"cpu": 1, "mem": "1g", "cuda": 1})

@@ -53,7 +53,7 @@ def test_every_limit_has_a_title_a_column_and_a_sentence() -> None:
             "slots.cuda",
             Level.DOMAIN,
             (0, 0, 0, 1000),
-            "The domain “vision” may have at most 0 cuda allocated; you asked for 1 cuda.",
+            "The domain “vision” may have at most 0 × NVIDIA GPU allocated; you asked for 1 × NVIDIA GPU.",
         ),
         (
             "pending_slots.mem",

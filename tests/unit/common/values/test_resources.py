@@ -116,7 +116,7 @@ def test_what_is_shown_reads_back_as_nearly_the_same(amount: int) -> None:
         ("cpu", 500, "0.5 cores"),
         ("cpu", 0, "0 cores"),
         ("mem", 2**29, "512 MiB"),
-        ("cuda", 2000, "2 cuda"),
+        ("cuda", 2000, "2 × NVIDIA GPU"),
     ],
 )
 def test_amounts_read_well(name: str, amount: int, text: str) -> None:
@@ -124,7 +124,7 @@ def test_amounts_read_well(name: str, amount: int, text: str) -> None:
 
 
 def test_slots_read_cpu_and_memory_first() -> None:
-    assert format_slots({"cuda": 1000, "mem": 2**32, "cpu": 4000}) == "4 cores, 4 GiB, 1 cuda"
+    assert format_slots({"cuda": 1000, "mem": 2**32, "cpu": 4000}) == "4 cores, 4 GiB, 1 × NVIDIA GPU"
     assert format_slots({}) == "nothing"
 
 
@@ -141,7 +141,7 @@ def test_slots_multiply_by_a_count() -> None:
         ("mem", 0, 2**35, ("0", "32 GiB")),
         ("mem", 2**30, 2**35, ("1", "32 GiB")),
         ("mem", 2**29, 2**35, ("512 MiB", "32 GiB")),
-        ("cuda", 500, 4000, ("0.5", "4 cuda")),
+        ("cuda", 500, 4000, ("0.5", "4 × NVIDIA GPU")),
     ],
 )
 def test_of_what_is_used_and_its_limit_the_unit_is_said_once(

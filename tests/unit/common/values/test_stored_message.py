@@ -25,7 +25,7 @@ def backwards():
 def test_a_sentence_is_put_together_in_the_language_of_the_reader(backwards):
     kept = StoredMessage(WAITS, {"short": {"cpu": 2000, "cuda": 1000}, "group": "lab"})
 
-    assert str(kept) == "“lab” has none, so it waits for 2 cores, 1 cuda."
+    assert str(kept) == "“lab” has none, so it waits for 2 cores, 1 × NVIDIA GPU."
     assert i18n.ngettext("{count} file", "{count} files", 1) == "{count} files"
 
 

@@ -56,8 +56,8 @@ MACHINE = {"cpu": 4000, "mem": 8 * GIB}
             [(MACHINE, MACHINE)],
             [{"cpu": 8000, "mem": GIB, "cuda": 1000}],
             (
-                "Asks for 8 cores, 1 cuda on one agent, but the largest of resource group “lab” has only"
-                " 4 cores, 0 cuda. It can never start: cancel it and ask for less."
+                "Asks for 8 cores, 1 × NVIDIA GPU on one agent, but the largest of resource group “lab” has only"
+                " 4 cores, 0 × NVIDIA GPU. It can never start: cancel it and ask for less."
             ),
         ),
         (

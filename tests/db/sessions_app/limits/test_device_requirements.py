@@ -1,0 +1,180 @@
+"""Requests for accelerators by model, memory, version and links, and for a part of one."""
+
+from typing import Any
+
+import pytest
+
+from agents.models import AgentDevice, SharingMode, SharingRule
+from common.errors import BerthError
+from sessions_app.admission.forecast import forecast_session
+from sessions_app.core.request import parse_request
+from sessions_app.models import ComputeSession
+from sessions_app.session_templates.presets import create_preset
+from sessions_app.session_templates.quick_start import start_session_again
+from sessions_app.session_templates.templates import create_template, start_from_template
+from tests.factories import actor_for
+from tests.factories_devices import give_devices
+from tests.factories_scheduler import Cluster
+from tests.factories_sessions import GIB, Place, make_place
+
+pytestmark = pytest.mark.django_db
+H100, A100 = "NVIDIA H100 80GB HBM3", "NVIDIA A100 40GB"
+
+
+@pytest.fixture
+def place() -> Place:
+    """With a machine with four H100, two of which are linked, and one with two A100."""
+    place = make_place()
+    cluster = Cluster(place.group, place.project, place.owner, place.image)
+    for model, count, mem_gib, version in ((H100, 4, 80, 12080), (A100, 2, 40, 12040)):
+        agent = cluster.add_agent({"cpu": 8000, "mem": 64 * GIB})
+        give_devices(agent, count, model, slot="cuda", mem_bytes=mem_gib * GIB, api_version=version)
+    AgentDevice.objects.filter(model=H100, index__in=(2, 3)).update(link_group=None)
+    AgentDevice.objects.filter(model=A100).update(link_group=None)
+    return place
+
+
+def asked(place: Place, devices: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return place.request(resources={"cpu": 1, "mem": "1g", **devices}, **fields)
+
+
+def enqueue(place: Place, devices: dict[str, Any], **fields: Any) -> ComputeSession:
+    return place.enqueue(resources={"cpu": 1, "mem": "1g", **devices}, **fields)
+
+
+def refusal(place: Place, devices: dict[str, Any], **fields: Any) -> tuple[str, str, list[str]]:
+    with pytest.raises(BerthError) as refused:
+        forecast_session(actor_for(place.owner), parse_request(asked(place, devices, **fields)))
+    return refused.value.message, refused.value.hint, list(refused.value.fields)
+
+
+@pytest.mark.parametrize(
+    ("devices", "fields", "share", "least_gib"),
+    [
+        ({"cuda.mem": "20g"}, {}, 500, 40),  # of the smallest device that it could get
+        ({"cuda.mem": "20g", "cuda.cores": 30}, {}, 500, 40),
+        ({"cuda.mem": "20g", "cuda.cores": 60}, {}, 600, 40),
+        ({"cuda.mem": "20g"}, {"device_model": "h100"}, 250, 80),
+        ({"cuda.mem": "20g"}, {"device_mem": "50g"}, 250, 80),
+        ({"cuda.mem": "60g"}, {}, 750, 80),  # smaller devices are no candidates
+        ({"cuda.mem": "1m"}, {}, 1, 40),  # rounded up
+        ({"cuda.mem": "80g"}, {}, 1000, 80),
+        ({"cuda.cores": 30}, {}, 300, 0),
+        ({"gpu.mem": "20g"}, {}, 500, 40),
+    ],
+)
+def test_a_part_fits_every_device_that_could_be_chosen(
+    place: Place, devices: dict[str, Any], fields: dict[str, Any], share: int, least_gib: int
+) -> None:
+    session = enqueue(place, devices, **fields)
+
+    assert session.requested_slots["cuda"] == share
+    assert session.device_mem_bytes == least_gib * GIB
+    assert session.device_part is not None
+    assert session.device_part.cores == devices.get("cuda.cores", 0)
+
+
+def test_parts_of_a_device_never_exceed_its_memory(place: Place) -> None:
+    AgentDevice.objects.filter(model=H100).exclude(index=0).update(is_present=False)
+
+    for _ in range(4):
+        place.place(resources={"cpu": 1, "mem": "1g", "cuda.mem": "30g"}, device_model="H100")
+
+    statuses = list(ComputeSession.objects.order_by("created_at").values_list("status", flat=True))
+    assert statuses == ["SCHEDULED", "SCHEDULED", "PENDING", "PENDING"]
+    assert AgentDevice.objects.get(model=H100, index=0).occupied == 750
+
+
+def test_a_copy_a_template_and_a_preset_ask_for_the_same_part(place: Place) -> None:
+    actor = actor_for(place.owner)
+    part = {"cuda.mem": "20g", "cuda.cores": 30}
+    first = enqueue(place, part, isolation="none", device_api="12.4")
+
+    again = start_session_again(actor=actor, session_id=first.pk)
+    body = {**asked(place, part), "name": ""}
+    template, _left_out = create_template(actor=actor, name="part", body=body, sharing="own")
+    templated = start_from_template(actor=actor, template=template)
+    preset = create_preset(actor=actor, name="part", sharing="own", resources={"cpu": 1, "mem": "1g", **part})
+
+    for session in (again, templated):
+        assert session.requested_slots == first.requested_slots
+        assert session.device_part == first.device_part
+    assert again.device_api_version == 12040
+    assert preset.amounts["cuda.mem"] == 20 * GIB
+    assert preset.amounts["cuda.cores"] == 30_000
+
+
+@pytest.mark.parametrize(
+    ("devices", "fields", "says", "hint", "field"),
+    [
+        ({"cuda": 9}, {}, "has 1 core, 1 GiB, 9 × NVIDIA GPU", "The largest that fits is 8 cores, 64 GiB, 4 ×", "resources"),
+        ({"cuda": 3}, {"device_model": "A100"}, "with NVIDIA A100 40GB has", "The largest that fits is 8 cores, 64 GiB, 2 ×", "device_model"),
+        ({"cuda.mem": "90g"}, {}, "has 90 GiB of memory", "The largest that fits is 80 GiB.", "resources"),
+        ({"cuda.mem": "41g"}, {"device_model": "A100"}, "has 41 GiB of memory", "The largest that fits is 40 GiB.", "resources"),
+        ({"cuda": 1}, {"device_mem": "200g"}, "has 200 GiB of memory", "The largest that fits is 80 GiB.", "device_mem"),
+        ({"cuda": 1}, {"device_api": "13.0"}, "supports version 13.0", "The newest is 12.8.", "device_api"),
+        ({"cuda": 3}, {"linked_devices": True}, "has 3 × NVIDIA GPU that are linked", "The largest that fits is 2 × NVIDIA GPU.", "linked_devices"),
+        ({"cuda": 2}, {"linked_devices": True, "device_model": "A100"}, "has 2 × NVIDIA GPU that are linked", "It has no linked accelerators.", "linked_devices"),
+        ({"mig": "1g.10gb"}, {}, "has slices MIG 1g.10gb", "It has no MIG slices.", "resources"),
+        ({"cuda": 1}, {"device_model": "NVIDIA"}, "fits several models", "Write more of the name.", "device_model"),
+        ({"cuda": 1}, {"device_model": "B200"}, "has the accelerators “B200”", f"It has {A100}, {H100}.", "device_model"),
+    ],
+)  # fmt: skip
+def test_a_refusal_names_the_largest_that_fits(
+    place: Place, devices: dict[str, Any], fields: dict[str, Any], says: str, hint: str, field: str
+) -> None:
+    sentence, advice, names = refusal(place, devices, **fields)
+
+    assert says in sentence
+    assert advice.startswith(hint)
+    assert names == [field]
+
+
+def test_a_slice_that_no_machine_has_is_refused_with_those_that_exist(place: Place) -> None:
+    give_devices(place.agent, 7, H100, slot="mig-1g-10gb", mem_bytes=10 * GIB)
+
+    assert refusal(place, {"mig": "2g.20gb"})[:2] == (
+        f"No machine of “{place.group.name}” has slices MIG 2g.20gb.",
+        "It has MIG 1g.10gb.",
+    )
+    assert place.place(resources={"cpu": 1, "mem": "1g", "mig": {"1g.10gb": 2}}).status == "SCHEDULED"
+
+
+def test_rules_of_sharing_decide_what_part_may_be_asked_for(place: Place) -> None:
+    SharingRule.objects.create(group=place.group, model=H100, mode=SharingMode.FORBIDDEN)
+    SharingRule.objects.create(group=place.group, mode=SharingMode.MPS, smallest_share=250)
+
+    sentence, hint, _names = refusal(place, {"cuda": 0.5})
+    assert (
+        sentence
+        == f"{H100} in “{place.group.name}”: A device is not shared here, so no part of one can be asked for."
+    )
+    assert hint == f"Name a model that allows it: {A100}."
+    assert refusal(place, {"cuda": 0.3}, device_model="H100")[1] == "Ask for a whole device."
+    assert "smallest part of a device is 0.25" in refusal(place, {"cuda": 0.2}, device_model="A100")[0]
+    assert (
+        "at the level “server”, below “driver”"
+        in refusal(place, {"cuda": 0.5}, device_model="A100", isolation="driver")[0]
+    )
+    assert enqueue(place, {"cuda": 0.5}, device_model="A100", isolation="server").isolation == "server"
+    assert enqueue(place, {"cuda": 1}, isolation="driver").requested_slots["cuda"] == 1000
+
+
+def test_gpu_means_the_only_kind_of_accelerators(place: Place) -> None:
+    assert enqueue(place, {"gpu": 2}).requested_slots["cuda"] == 2000
+    other = Cluster(place.group, place.project, place.owner, place.image).add_agent(
+        {"cpu": 8000, "mem": 8 * GIB}
+    )
+    give_devices(other, 1, "AMD MI210", slot="rocm")
+
+    sentence, hint, _names = refusal(place, {"gpu": 1})
+    assert sentence == f"“{place.group.name}” has several kinds of accelerators: cuda, rocm."
+    assert hint == "Name one of them, like cuda=1."
+    assert enqueue(place, {"gpu": 1}, device_model="mi210").requested_slots["rocm"] == 1000
+
+
+def test_all_elements_of_an_array_get_the_part(place: Place) -> None:
+    enqueue(place, {"cuda.mem": "20g"}, type="batch", command="true", array="1-3")
+
+    shares = {session.requested_slots["cuda"] for session in ComputeSession.objects.all()}
+    assert (ComputeSession.objects.count(), shares) == (3, {500})
