@@ -18,10 +18,12 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from common.i18n import gettext_noop
 
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 FILES = Path(__file__).parent / "vendors"
 FILTERS: Mapping[str, bool] = {
     "int": False, "num": False, "hex": False, "unhex": False, "mib": False, "bdf": False, "strip": False,
-    "mean": False, "any": False, "link": False, "count": False, "version": False,
+    "mean": False, "sum": False, "any": False, "link": False, "count": False, "version": False,
+    "bytes": False, "si": False, "bus_slot": False,
     "kfd_bdf": True, "sub": True, "mul": True, "div": True, "map": True, "match": True,
 }  # fmt: skip
 """Names of filters, and whether they take an argument ("sub:128"); `reader` says what each does."""
@@ -87,6 +89,13 @@ def _checked_when(text: str) -> str:
     return text
 
 
+def _checked_condition(text: str) -> str:
+    if not re.fullmatch(r"\S+ (==|!=|>) \S+", text):
+        raise ValueError(f"“{text}” is not “READING == VALUE”, “!=” or “>”")
+    _checked_reading(text.split(" ")[0])
+    return text
+
+
 def _checked_size(text: str) -> str:
     if not _SIZE.fullmatch(text):
         raise ValueError(f"“{text}” is no size such as 512m or 1g")
@@ -96,6 +105,7 @@ def _checked_size(text: str) -> str:
 Reading = Annotated[str, AfterValidator(_checked_reading)]
 Name = Annotated[str, AfterValidator(_checked_name)]
 PathGlob = Annotated[str, AfterValidator(_checked_path)]
+Condition = Annotated[str, AfterValidator(_checked_condition)]
 When = Annotated[str, AfterValidator(_checked_when)]
 Size = Annotated[str, AfterValidator(_checked_size)]
 Level = Literal["hardware", "driver", "server", "cooperative", "none"]
@@ -151,7 +161,9 @@ class Source(Strict):
     directory, "file:key" of a file with lines of keys and values, or "=constant". A `command` prints
     `json`, in which `rows` is the path to a list or an object (alternatives by “|”, "." is all), or
     `csv` without a header, whose columns are numbers. "^name" reads from the top of the document.
-    `where` keeps rows: "value == 1". `join` is the field by which rows are added to those found before.
+    `where` keeps the rows for which all of its conditions hold ("vendor == 0x1002"), `unless` drops
+    those for which any holds. `join` is the field by which rows are added to those found before.
+    `optional`: without this tool nothing is missing.
     """
 
     sysfs: PathGlob = ""
@@ -159,16 +171,17 @@ class Source(Strict):
     command: tuple[str, ...] = ()
     format: Literal["json", "csv"] = "json"
     rows: str = "."
-    where: str = ""
+    where: tuple[Condition, ...] = ()
+    unless: tuple[Condition, ...] = ()
     join: str = ""
-    fields: Mapping[Name, Reading]
+    optional: bool = False
+    fields: Mapping[Name, Reading] = {}
 
     @model_validator(mode="after")
     def _one_way(self) -> "Source":
-        if sum(map(bool, (self.sysfs, self.nodes, self.command))) != 1:
-            raise ValueError("exactly one of sysfs, nodes and command")
-        if self.where and not re.fullmatch(r"\S+ (==|!=|>) \S+", self.where):
-            raise ValueError(f"“{self.where}” is not “READING == VALUE”, “!=” or “>”")
+        ways = sum(map(bool, (self.sysfs, self.nodes, self.command)))
+        if ways != bool(self.fields):
+            raise ValueError("exactly one of sysfs, nodes and command, and fields; or nothing")
         return self
 
 
@@ -284,7 +297,7 @@ class Grant(Strict):
     `deny_env`: names of variables that only Berth may set ("HABANA_*"). `none_env`: values that give no
     device, for every container without devices of this vendor. `extras`: nodes for special networks and
     storage, where a machine has them and the group allows. `unit`: whether one device can be given, or
-    only all of the machine.
+    only all of the machine, which count as one device then.
     """
 
     deny_env: tuple[str, ...] = ()
@@ -381,8 +394,8 @@ class VendorDescription(Strict):
 def parse_description(text: str, file: str) -> VendorDescription:
     """Return the description in a YAML text. Raises DescriptionError with file and line."""
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        data = None if node is None else yaml.safe_load(text)
+        node = yaml.compose(text, Loader=LOADER)
+        data = yaml.load(text, Loader=LOADER)  # noqa: S506  (it is a safe loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = 1 if mark is None else mark.line + 1

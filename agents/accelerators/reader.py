@@ -17,7 +17,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache, partial
 from typing import Any
@@ -74,7 +74,7 @@ def signs(vendors: Iterable[VendorDescription]) -> Look:
     """Return what shows whether a machine has devices of these vendors; it needs no container's
     devices and no tools.
     """
-    look = Look(files=tuple(f"{PCI_DEVICES}/{name}" for name in ("vendor", "device", "class")))
+    look = Look(files=tuple(f"{PCI_DEVICES}/{name}" for name in ("vendor", "device", "class", "numa_node")))
     for vendor in vendors:
         look += Look(paths=vendor.match.paths)
     return look
@@ -104,8 +104,10 @@ def _wanted_by(source: Source) -> Look:
         return Look(commands=(source.command,))
     if source.nodes:
         return Look(nodes=(_any_value(source.nodes),))
+    if not source.sysfs:
+        return Look()
     each = _any_value(source.sysfs)
-    readings = [*source.fields.values(), *([source.where.split(" ")[0]] if source.where else ())]
+    readings = [*source.fields.values(), *(text.split(" ")[0] for text in (*source.where, *source.unless))]
     files: list[str] = []
     links: list[str] = []
     for reading in readings:
@@ -154,13 +156,15 @@ def read_devices(vendor: VendorDescription, report: MachineReport) -> VendorRead
             # this time must not change their ids.
             if not unreadable.is_missing:
                 return VendorReading(vendor.name, None, unreadable.message)
-            problem = unreadable.message
+            problem = NOTHING if detail.optional else unreadable.message
     found = [row for row in rows if all(_is_known(row.get(name)) for name in vendor.identify.need)]
-    devices, all_told = _devices(vendor, found)
+    devices, all_told = _devices(vendor, [_with_numa(row, report) for row in found])
     if not all_told:
         problem = StoredMessage(NO_ID)
     elif not devices and _has_pci(vendor, report):
         problem = StoredMessage(NO_DRIVER)
+    if vendor.grant.unit == "machine" and len(devices) > 1:
+        devices = (_whole_machine(devices),)
     return VendorReading(vendor.name, devices, problem)
 
 
@@ -279,6 +283,25 @@ def _device(
 _TYPED = set(KNOWN_FIELDS) - {"index", "uuid", "serial", "pci", "profile"}
 
 
+def _whole_machine(devices: Sequence[AcceleratorDevice]) -> AcceleratorDevice:
+    """Return the devices of a machine as one, for vendors that cannot separate them."""
+    return replace(
+        devices[0],
+        model=f"{len(devices)} × {devices[0].model}",
+        mem_bytes=sum(device.mem_bytes for device in devices),
+        link_group=None,
+        numa_node=None,
+    )
+
+
+def _with_numa(row: Row, report: MachineReport) -> Row:
+    """Return the row with the NUMA node that the kernel tells of its PCI address, if it has none."""
+    if row.get("numa") is not None or not row.get("pci"):
+        return row
+    text = report.files.get(f"{PCI_DEVICES[:-1]}{row['pci']}/numa_node", "").strip()
+    return {**row, "numa": int(text) if text.isdecimal() else None}
+
+
 def _ids(vendor: VendorDescription, rows: Sequence[Row]) -> list[str]:
     """Return an id for each row, by the first key that is known and that no other row has; "" for a
     row that has none.
@@ -334,7 +357,9 @@ def _joined(rows: Sequence[Row], details: Sequence[Row], join: str) -> list[Row]
 def _rows(source: Source, vendor: VendorDescription, report: MachineReport) -> Iterator[Row]:
     """Yield the rows of a source, each with its fields; None is an unknown value. Raises _Unreadable."""
     for read in _readers(source, report):
-        if source.where and not _holds(source.where, read, vendor):
+        if not all(_holds(text, read, vendor) for text in source.where):
+            continue
+        if any(_holds(text, read, vendor) for text in source.unless):
             continue
         yield {name: _value(reading, read, vendor) for name, reading in source.fields.items()}
 
@@ -344,7 +369,7 @@ def _readers(source: Source, report: MachineReport) -> Iterator[Read]:
     if source.command:
         yield from _answer_readers(source, report)
         return
-    paths = report.paths if source.sysfs else tuple(report.nodes)
+    paths = () if not source.fields else report.paths if source.sysfs else tuple(report.nodes)
     pattern = _pattern(source.sysfs or source.nodes)
     for path in sorted(paths):
         if found := pattern.fullmatch(path):
@@ -361,17 +386,19 @@ def _pattern(template: str) -> re.Pattern[str]:
         if place % 2:
             text += f"(?P<{part}>[0-9a-f:.]+)" if part == "bdf" else f"(?P<{part}>[0-9]+)"
         else:
-            text += re.escape(part).replace(r"\*", "[^/]*")
+            text += re.escape(part).replace(r"\*", "[^/]*?")
     return re.compile(text)
 
 
 def _file_value(
     path: str, captures: Mapping[str, str], report: MachineReport, name: str, how: str
-) -> str | None:
+) -> str | list[str] | None:
     if name.startswith("{"):
         return captures.get(name.strip("{}"))
     file, _, key = name.partition(":")
     texts = report.links if how == "link" else report.files
+    if how == "sum":
+        return [text for each, text in texts.items() if _matching(f"{path}/{file}", (each,))] or None
     found = _found(f"{path}/{file}", texts)
     if found is None or not key:
         return found if found is None else found.strip()
@@ -426,14 +453,20 @@ def _columns(source: Source) -> list[str]:
 
 
 def _listed(document: Any, rows: str) -> list[Any]:
-    """Return the list at the first of these paths that is one; an object counts as a list of one, and
-    "name.*" are the values of an object. Raises ValueError without any.
+    """Return the list at the first of these paths that is one; an object counts as a list of one.
+    "cards[].chips" are the chips of all cards, each with its card's values. Raises ValueError without
+    any.
     """
     for path in rows.split("|"):
-        stem, star, _ = path.partition("*")
-        found = _inside(document, stem.rstrip(".") or ".")
-        if star and isinstance(found, dict):
-            found = list(found.values())
+        outer, nested, inner = path.partition("[].")
+        found = _inside(document, outer)
+        if nested and isinstance(found, list):
+            found = [
+                {**row, **each}
+                for row in found
+                for each in (_inside(row, inner) or ())
+                if isinstance(row, dict) and isinstance(each, dict)
+            ]
         if isinstance(found, dict):
             found = [found]
         if isinstance(found, list) and all(isinstance(row, dict) for row in found):
@@ -447,11 +480,20 @@ def _inside(value: Any, path: str) -> Any:
         return value
     for place, name in enumerate(parts := path.split(".")):
         if name.endswith("[]"):
-            items = value.get(name[:-2]) if isinstance(value, dict) else None
+            items = _get(value, name[:-2])
             rest = ".".join(parts[place + 1 :]) or "."
             return [_inside(item, rest) for item in items] if isinstance(items, list) else None
-        value = value.get(name) if isinstance(value, dict) else None
+        value = _get(value, name)
     return value
+
+
+def _get(value: Any, name: str) -> Any:
+    """Return a member of an object; versions of a tool may differ in capitals."""
+    if not isinstance(value, dict):
+        return None
+    if name in value:
+        return value[name]
+    return next((each for key, each in value.items() if key.lower() == name.lower()), None)
 
 
 # Values
@@ -523,6 +565,31 @@ def _matched(value: Any, pattern: str) -> str | None:
     return None if found is None else found[1] if found.groups() else found[0]
 
 
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_SI = {"u": 10**6, "µ": 10**6, "m": 10**3, "": 1, "k": 1e-3}
+
+
+def _bytes(value: Any) -> int:
+    """Return "16 GiB" or "16384MB" as bytes; tools mean powers of 1024 by both."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?\s*", str(value))
+    if not found:
+        raise ValueError(value)
+    return int(float(found[1]) * _UNITS[found[2]]) if "." in found[1] else int(found[1]) * _UNITS[found[2]]
+
+
+def _si(value: Any) -> float:
+    """Return "41200000uW" or "41.2 W" in whole units."""
+    found = re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*([uµmk]?)[A-Z]?\s*", str(value))
+    if not found:
+        raise ValueError(value)
+    return float(found[1]) / _SI[found[2]]
+
+
+def _bus_slot(value: str) -> int:
+    _, bus, slot = _bdf(value).split(":")
+    return int(bus + slot.split(".")[0], 16)
+
+
 def _mean(values: Any) -> float:
     numbers = [_number(value) for value in values]
     return sum(numbers) / len(numbers)
@@ -537,6 +604,10 @@ _FILTERS: Mapping[str, Callable[[Any, str], Any]] = {
     "bdf": lambda value, _: _bdf(value),
     "strip": lambda value, _: str(value).strip().rstrip(":").strip(),
     "mean": lambda values, _: _mean(values),
+    "sum": lambda values, _: sum(_number(value) for value in values),
+    "bytes": lambda value, _: _bytes(value),
+    "si": lambda value, _: _si(value),
+    "bus_slot": lambda value, _: _bus_slot(value),
     "any": lambda values, _: int(any(values)) if isinstance(values, list) else None,
     "link": lambda value, _: value.rstrip("/").rsplit("/", 1)[-1],
     "count": lambda value, _: len([line for line in value.splitlines() if line.strip()]),
