@@ -209,21 +209,19 @@ class Identify(Strict):
 
 
 class Idle(Strict):
-    """Sign that a device is not used: `util` below `below` percent, `mem_used` below it, or `held`
-    (a value of the measures); `session`: nothing, only the session's own activity is judged. With
-    `when_held`, a device that is not held is not judged.
+    """Sign that a device is used: `util`, or that it is `held`; `session`: nothing, only the session's own
+    activity is judged. With `when_held`, the use of a device that is not held is not judged.
     """
 
-    by: Literal["util", "mem_used", "held", "session"] = "session"
-    below: float = 3
+    by: Literal["util", "held", "session"] = "session"
     when_held: bool = False
 
 
 class Held(Strict):
-    """A device is held by a program if `by` is above `above` (bytes, or a count)."""
+    """A device is held by a program if the measure `by` is above `above` (bytes, or a count)."""
 
-    by: str
-    above: float = 0
+    by: Literal["mem_used", "held"]
+    above: int = 0
 
 
 class Measure(Strict):
@@ -241,6 +239,8 @@ class Measure(Strict):
 
     @model_validator(mode="after")
     def _whole(self) -> "Measure":
+        if (self.idle.by == "held" or self.idle.when_held) and self.held is None:
+            raise ValueError("idle is judged by held, but held is not described")
         if (self.way == "none") == bool(self.sources):
             raise ValueError("a way other than none needs sources, and none has no sources")
         return self

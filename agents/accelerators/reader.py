@@ -22,7 +22,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache, partial
 from typing import Any
 
-from agents.accelerators.base import AcceleratorDevice, DeviceUse
+from agents.accelerators.base import AcceleratorDevice, DeviceProcess, DeviceUse
 from agents.accelerators.description import CAPTURE, KNOWN_FIELDS, Source, VendorDescription
 from agents.accelerators.report import Look, MachineReport, command_key
 from common.i18n import gettext_noop
@@ -199,13 +199,13 @@ def read_uses(
     """
     measures = read_measures(vendor, devices, report)
     return tuple(
-        _use(device.device_id, measures[device.device_id])
+        _use(vendor, device.device_id, measures[device.device_id])
         for device in devices
         if device.device_id in measures
     )
 
 
-def _use(device_id: str, values: Mapping[str, Any]) -> DeviceUse:
+def _use(vendor: VendorDescription, device_id: str, values: Mapping[str, Any]) -> DeviceUse:
     return DeviceUse(
         device_id=device_id,
         percent=_whole_number(values.get("util"), 100),
@@ -213,6 +213,31 @@ def _use(device_id: str, values: Mapping[str, Any]) -> DeviceUse:
         mem_total_bytes=_whole_number(values.get("mem_total")),
         watts=values.get("watts") if isinstance(values.get("watts"), int | float) else None,
         celsius=_whole_number(values.get("celsius"), 1000),
+        activity=_activity(vendor, values),
+        processes=_processes(values.get("processes")),
+    )
+
+
+def _activity(vendor: VendorDescription, values: Mapping[str, Any]) -> int | None:
+    """Return the percentage that the vendor's idle rule judges; None: nothing to judge."""
+    held, idle = vendor.measure.held, vendor.measure.idle
+    level = values.get(held.by) if held else None
+    is_held = None if held is None or level is None else level > held.above
+    if idle.by == "held":
+        return None if is_held is None else 100 * is_held
+    if idle.by == "session" or (idle.when_held and not is_held):
+        return None
+    return _whole_number(values.get("util"), 100)
+
+
+def _processes(rows: Any) -> tuple[DeviceProcess, ...] | None:
+    """Return the processes in [{pid, mem, util}, …]; None if unknown."""
+    if not isinstance(rows, list):
+        return None
+    return tuple(
+        DeviceProcess(row["pid"], _whole_number(row.get("mem")), _whole_number(row.get("util"), 100))
+        for row in rows
+        if isinstance(row, dict) and _whole_number(row.get("pid"))
     )
 
 

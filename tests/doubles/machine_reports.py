@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from agents.accelerators.base import AcceleratorDevice, DeviceUse
+from agents.accelerators.base import AcceleratorDevice, DeviceProcess, DeviceUse
 from agents.accelerators.description import vendor_named
 from agents.accelerators.report import CommandOutput, DeviceNodeFacts, MachineReport, command_key
 
@@ -38,8 +38,14 @@ def machine_fixture(name: str) -> MachineFixture:
         vendor.name,
         report_of(data["report"]),
         tuple(AcceleratorDevice(**typed, **device) for device in data["devices"]),
-        tuple(DeviceUse(**use) for use in data["uses"]),
+        tuple(_use(use) for use in data["uses"]),
     )
+
+
+def _use(data: dict[str, Any]) -> DeviceUse:
+    if "processes" in data:
+        data["processes"] = tuple(DeviceProcess(**each) for each in data["processes"])
+    return DeviceUse(**data)
 
 
 def report_of(data: Mapping[str, Any]) -> MachineReport:

@@ -66,6 +66,8 @@ AMD = (device(1, "amd", minor=129),)
 AMD_NODES = {"/dev/kfd": 109, "/dev/dri/renderD128": 109, "/dev/dri/renderD129": 44}
 GAUDI = (device(3, "gaudi", module=0), device(5, "gaudi", module=1))
 GAUDI_ENV = {"HABANA_VISIBLE_MODULES": "0,1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+LOCKING = {"CapAdd": ["IPC_LOCK"], "Ulimits": ["memlock"]}
+RNGD = ("mgmt", "pe0", "pe0-3", "ch0", "dmar", "bar0")
 # Vendor, devices, what the machine has, extras; then all by which the container differs from one without devices.
 GRANTS: Mapping[str, tuple[str, Sequence[GrantedDevice], dict[str, Any], tuple[str, ...], dict[str, Any]]] = {
     "nvidia 20.10": ("nvidia", TWO, {"engine_version": "20.10.24"}, (), hook("nvidia", "GPU-0", "GPU-1")),
@@ -113,6 +115,60 @@ GRANTS: Mapping[str, tuple[str, Sequence[GrantedDevice], dict[str, Any], tuple[s
             "Env": GAUDI_ENV, "CapAdd": ["SYS_NICE"], "ShmSize": 10 * G,
         },
     ),
+    "rebellions": (
+        "rebellions", (device(3, set=1), device(1, set=1)), {"paths": ("/usr/bin/rbln-smi",)}, (),
+        LOCKING | {
+            "Devices": [
+                node("/dev/rbln1", "/dev/rbln0"), node("/dev/rsd1", "/dev/rsd0"), node("/dev/rbln3", "/dev/rbln1"),
+            ],
+            "Mounts": ["/usr/bin/rbln-smi"], "ShmSize": G,
+        },
+    ),
+    "furiosa-rngd": (
+        "furiosa-rngd", (device(1),), {"nodes": dict.fromkeys([f"/dev/rngd/npu{n}{part}" for n in (1, 10) for part in RNGD], 0)},
+        (), LOCKING | {"Devices": [node(f"/dev/rngd/npu1{part}") for part in RNGD], "ShmSize": G,
+                    "SecurityOpt": ["io_uring_enter", "io_uring_register", "io_uring_setup"]},
+    ),
+    "furiosa-warboy": (
+        "furiosa-warboy", (device(0),), {"nodes": dict.fromkeys(["/dev/npu0", "/dev/npu0_mgmt", "/dev/npu0pe0", "/dev/npu1pe0"], 0)},
+        (), {"Devices": [node("/dev/npu0"), node("/dev/npu0_mgmt"), node("/dev/npu0pe0")], "ShmSize": G},
+    ),
+    "tenstorrent": (
+        "tenstorrent", (device(1),), {"paths": ("/dev/hugepages-1G",)}, (),
+        {"Devices": [node("/dev/tenstorrent/1")], "Mounts": ["/dev/hugepages-1G"], "CapAdd": ["SYS_NICE"], "ShmSize": G},
+    ),
+    "graphcore": (
+        "graphcore", (device(0),), {"nodes": {"/dev/infiniband/uverbs0": 0}, "paths": ("/etc/ipuof.conf.d",)}, (),
+        LOCKING | {
+            "Devices": [node("/dev/infiniband/uverbs0")], "Mounts": ["/etc/ipuof.conf.d"], "ShmSize": G,
+            "Env": {"IPUOF_CONFIG_PATH": "/etc/ipuof.conf.d/ipuof.conf"},
+        },
+    ),
+    "groq": ("groq", (device(1),), {"nodes": {"/dev/groqA0.pci": 0, "/dev/groqA1.pci": 0}}, (),
+             {"Devices": [node("/dev/groqA1.pci")], "Ulimits": ["memlock"]}),
+    "hyperaccel": (
+        "hyperaccel", (device(0, number=49408, minor=130),), {"nodes": {"/dev/dri/renderD130": 44}}, (),
+        LOCKING | {
+            "Devices": [node("/dev/xfpga/xvc_pri.m49408.0"), node("/dev/dri/renderD130")], "GroupAdd": ["44"],
+            "Mounts": ["/opt/hyperdex"], "ShmSize": G,
+        },
+    ),
+    "sambanova": ("sambanova", (device(0),), {"nodes": {"/dev/rdu": 0, "/dev/rdu_mem_map": 0}}, (),
+                  LOCKING | {"Devices": [node("/dev/rdu"), node("/dev/rdu_mem_map")], "ShmSize": G}),
+    "intel-gpu": (
+        "intel-gpu", (device(1, minor=129, card=3),), {"nodes": {"/dev/dri/renderD129": 44, "/dev/dri/card3": 44}}, (),
+        {"Devices": [node("/dev/dri/renderD129"), node("/dev/dri/card3")], "GroupAdd": ["44"], "ShmSize": G},
+    ),
+    "tpu": ("tpu", (device(0),), {}, (), {"Devices": [node("/dev/accel0")], "Ulimits": ["memlock"], "ShmSize": G}),
+    "neuron": ("neuron", (device(0),), {}, (), LOCKING | {"Devices": [node("/dev/neuron0")], "ShmSize": G}),
+    "ascend by its runtime": (
+        "ascend", (device(1),), {"runtimes": ("ascend",)}, (),
+        {"Runtime": "ascend", "Env": {"ASCEND_VISIBLE_DEVICES": "1"}, "ShmSize": G},
+    ),
+    "cambricon": ("cambricon", (device(0),), {}, (),
+                  {"Devices": [node("/dev/cambricon_dev0"), node("/dev/cambricon_ctl")], "ShmSize": G}),
+    "mock": ("mock", (device(0), device(1)), {}, (),
+             {"Devices": [node("/dev/berth-mock0"), node("/dev/berth-mock1")], "Env": {"BERTH_MOCK_DEVICES": "0,1"}}),
 }  # fmt: skip
 
 
@@ -131,6 +187,12 @@ def config(grant: DeviceGrant | None = None) -> dict[str, Any]:
     }
 
 
+def system_calls(container: dict[str, Any]) -> set[str]:
+    [profile] = [each for each in container["SecurityOpt"] if each.startswith("seccomp=")]
+    rules = json.loads(profile.removeprefix("seccomp="))["syscalls"]
+    return {name for rule in rules if rule["action"] == "SCMP_ACT_ALLOW" for name in rule["names"]}
+
+
 @pytest.mark.parametrize("case", GRANTS)
 def test_container_differs_by_its_grant_alone(case: str) -> None:
     name, devices, has, extras, expected = GRANTS[case]
@@ -145,7 +207,14 @@ def test_container_differs_by_its_grant_alone(case: str) -> None:
     assert environment.pop("BERTH_GPU_COUNT") == str(len(devices))
     assert environment == {**NO_ACCELERATORS, **expected.get("Env", {})}
     differing = {key: value for key, value in given.items() if value != plain.get(key)}
+    if "SecurityOpt" in differing:
+        differing["SecurityOpt"] = sorted(system_calls(given) - system_calls(plain))
     assert differing == {key: value for key, value in expected.items() if key != "Env"}
+
+
+def test_every_vendor_has_its_grants_asserted() -> None:
+    giving = {vendor.name for vendor in shipped_vendors() if vendor.grant.ways}
+    assert giving == {name for name, *_ in GRANTS.values()}
 
 
 def test_devices_tell_what_they_are_and_how_much_of_them_is_given() -> None:

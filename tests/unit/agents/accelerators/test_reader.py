@@ -127,7 +127,7 @@ def test_measures_and_health_beyond_the_use_are_told_by_device() -> None:
     nvidia = vendor_named("nvidia")
     assert nvidia is not None
     measures = read_measures(nvidia, fixture.devices, fixture.report)
-    assert measures["GPU-aaaa"]["processes"] == [{"pid": 77, "mem_bytes": 2**30}]
+    assert measures["GPU-aaaa"]["processes"] == [{"pid": 77, "mem": 2**30}]
     assert measures["MIG-cccc"]["sm"] == 12
     health = read_health(nvidia, fixture.devices, fixture.report)
     assert health == {"GPU-aaaa": {"recovery_action": 0, "remap_pending": 0}}
