@@ -10,7 +10,7 @@ from pathlib import Path
 
 import docker
 
-from agents.accelerators.vendor_runtimes import NO_ACCELERATORS
+from agents.accelerators.description import no_accelerators
 from agents.runtime.docker.sync_runtime import DockerRuntime
 from agents.runtime.port import ContainerSpec
 
@@ -37,7 +37,7 @@ def make_tiny_image() -> str:
             changes=[
                 f"LABEL io.berth.installation={INSTALLATION}",
                 "ENV PATH=/bin",
-                *(f"ENV {name}=all" for name in NO_ACCELERATORS),
+                *(f"ENV {name}=all" for name in no_accelerators()),
                 'ENTRYPOINT ["false"]',
             ],
         )

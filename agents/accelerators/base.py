@@ -40,12 +40,24 @@ class AcceleratorDevice:
         return asdict(self)
 
 
+@dataclass(frozen=True, slots=True)
+class DeviceProcess:
+    """Process on a device: its id on the machine, the memory that it uses there, and the share of the
+    last moments in which it computed. None: the driver does not tell.
+    """
+
+    pid: int
+    mem_bytes: int | None = None
+    percent: int | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceUse:
     """One measurement of a device.
 
     `percent` is the share of the last moments in which it computed; `mem_bytes` is the used part of
-    `mem_total_bytes`, by any process. None: the vendor does not report it.
+    `mem_total_bytes`, by any process. `activity` is the percentage by which somebody alone on the
+    device may be called idle, by the vendor's idle rule. None: the vendor does not report it.
     """
 
     device_id: str
@@ -54,6 +66,8 @@ class DeviceUse:
     mem_total_bytes: int | None = None
     watts: float | None = None
     celsius: int | None = None
+    activity: int | None = None
+    processes: tuple[DeviceProcess, ...] | None = None
 
 
 class AcceleratorDiscovery(ABC):

@@ -9,8 +9,10 @@ see `read_value` of `reader`.
 
 import re
 from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 import yaml
@@ -432,6 +434,21 @@ def shipped_vendors() -> tuple[VendorDescription, ...]:
 def vendor_named(name: str) -> VendorDescription | None:
     """Return a shipped description."""
     return next((vendor for vendor in shipped_vendors() if vendor.name == name), None)
+
+
+@cache
+def no_accelerators() -> Mapping[str, str]:
+    """Return the variables that give a container no device, on machines whose default runtime is a
+    vendor's: such a runtime gives devices to every container that has its variable, from its image or
+    from its user, and Gaudi's even to one without it.
+    """
+    found = {name: value for vendor in shipped_vendors() for name, value in vendor.grant.none_env.items()}
+    return MappingProxyType(dict(sorted(found.items())))
+
+
+def is_denied_variable(name: str) -> bool:
+    """Return True if only Berth may set this variable."""
+    return any(fnmatchcase(name, glob) for vendor in shipped_vendors() for glob in vendor.grant.deny_env)
 
 
 def _mistake(path: Place, message: str, file: str, node: yaml.Node | None) -> DescriptionError:

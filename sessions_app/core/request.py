@@ -9,7 +9,7 @@ from posixpath import normpath
 from typing import Annotated, Any, NamedTuple
 
 from accounts.core.limits import HIGHEST_PRIORITY
-from agents.accelerators.vendor_runtimes import VENDOR_PREFIXES
+from agents.accelerators.description import is_denied_variable
 from common.errors import InvalidInput
 from common.i18n import gettext as _
 from common.values.resources import (
@@ -69,7 +69,7 @@ from sessions_app.core.request_fields import (
 from sessions_app.core.sizes import amount_input
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
-RESERVED_PREFIXES = ("BERTH_", "LD_", *VENDOR_PREFIXES)
+RESERVED_PREFIXES = ("BERTH_", "LD_")
 RESERVED_VARIABLES = frozenset({"HOME", "USER"})
 MAX_REFERENCE_LENGTH = 255
 MAX_VARIABLES = 100
@@ -229,7 +229,7 @@ def check_environment(value: object) -> dict[str, str]:
         if not isinstance(name, str) or not VARIABLE.match(name):
             sentence = _("{name} is not the name of a variable. Use letters, digits and underscores.")
             raise ValueError(sentence.format(name=quoted(name)))
-        if name.startswith(RESERVED_PREFIXES) or name in RESERVED_VARIABLES:
+        if name.startswith(RESERVED_PREFIXES) or name in RESERVED_VARIABLES or is_denied_variable(name):
             raise ValueError(_("{name} is set by Berth and cannot be replaced.").format(name=quoted(name)))
         if not isinstance(text, str):
             raise ValueError(_("The value of {name} must be text.").format(name=quoted(name)))

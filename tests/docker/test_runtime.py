@@ -11,8 +11,8 @@ from uuid import uuid4
 
 import pytest
 
+from agents.accelerators.description import no_accelerators
 from agents.accelerators.grant import DeviceGrant, DeviceNode
-from agents.accelerators.vendor_runtimes import NO_ACCELERATORS
 from agents.runtime.docker.async_runtime import DockerAsyncRuntime
 from agents.runtime.docker.encoding import bridge_name
 from agents.runtime.docker.sync_runtime import DockerRuntime
@@ -80,7 +80,7 @@ def test_process_has_no_capability_no_way_to_more_and_its_limits(runtime: Docker
 def test_neither_image_nor_environment_asks_for_accelerators(runtime: DockerRuntime) -> None:
     name = start(runtime, environment={"NVIDIA_VISIBLE_DEVICES": "0", "A": "b"})
     seen = dict(line.split("=", 1) for line in output_of(runtime, name, "env").splitlines())
-    assert seen.items() >= {"A": "b", **NO_ACCELERATORS}.items()
+    assert seen.items() >= {"A": "b", **no_accelerators()}.items()
 
 
 def test_container_that_takes_too_much_memory_is_killed_and_says_so(runtime: DockerRuntime) -> None:

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 
+from agents.accelerators.description import no_accelerators
 from agents.accelerators.grant import DeviceGrant, DriverRequest
-from agents.accelerators.vendor_runtimes import NO_ACCELERATORS
 from agents.runtime.port import (
     ContainerSpec,
     ContainerState,
@@ -90,7 +90,7 @@ def container_config(spec: ContainerSpec) -> Json:
     """
     environment = {
         **spec.environment,
-        **NO_ACCELERATORS,
+        **no_accelerators(),
         **spec.grant.environment,
         **(SIGNAL_THE_GROUP if spec.stop_signal else {}),
     }
@@ -183,7 +183,7 @@ def helper_config(spec: HelperSpec) -> Json:
     """
     environment = {
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        **NO_ACCELERATORS,
+        **no_accelerators(),
         **spec.environment,
         **spec.grant.environment,
     }

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agents.accelerators.base import AcceleratorDevice
-from agents.accelerators.description import parse_description, vendor_named
+from agents.accelerators.description import no_accelerators, parse_description, shipped_vendors, vendor_named
 from agents.accelerators.grant import DeviceGrant, DeviceNode, DriverRequest
 from agents.accelerators.grants import (
     GrantedDevice,
@@ -17,7 +17,6 @@ from agents.accelerators.grants import (
     build_grant,
     devices_named_in,
 )
-from agents.accelerators.vendor_runtimes import NO_ACCELERATORS
 from agents.runtime.docker.encoding import container_config
 from agents.runtime.port import ContainerSpec
 
@@ -205,7 +204,7 @@ def test_container_differs_by_its_grant_alone(case: str) -> None:
     rows = json.loads(environment.pop("BERTH_DEVICES"))
     assert [row["index"] for row in rows] == sorted(each.device.index for each in devices)
     assert environment.pop("BERTH_GPU_COUNT") == str(len(devices))
-    assert environment == {**NO_ACCELERATORS, **expected.get("Env", {})}
+    assert environment == {**no_accelerators(), **expected.get("Env", {})}
     differing = {key: value for key, value in given.items() if value != plain.get(key)}
     if "SecurityOpt" in differing:
         differing["SecurityOpt"] = sorted(system_calls(given) - system_calls(plain))

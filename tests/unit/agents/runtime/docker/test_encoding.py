@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.accelerators.description import no_accelerators
 from agents.accelerators.grant import BoundPath, DeviceGrant, DeviceNode, DriverRequest
-from agents.accelerators.vendor_runtimes import NO_ACCELERATORS
 from agents.runtime.docker import encoding
 from agents.runtime.docker.connection import fault_of_answer
 from agents.runtime.docker.sync_runtime import DockerRuntime
@@ -133,7 +133,7 @@ def test_grant_reaches_the_container_whatever_its_environment_says() -> None:
     asked = {"HABANA_VISIBLE_DEVICES": "all", "AMD_VISIBLE_DEVICES": "all"}
     config = encoding.container_config(spec(grant=grant, environment=asked))
     environment = dict(each.split("=", 1) for each in config["Env"])
-    assert environment == {**NO_ACCELERATORS, "HABANA_VISIBLE_DEVICES": "2,3"}
+    assert environment == {**no_accelerators(), "HABANA_VISIBLE_DEVICES": "2,3"}
 
     host = config["HostConfig"]
     assert host["Devices"] == [
