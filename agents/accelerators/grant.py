@@ -31,6 +31,15 @@ class BoundPath:
     target: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class SharedVolume:
+    """Volume of the engine that a container sees at `target`; it exists already."""
+
+    name: str
+    target: str
+    is_readonly: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceGrant:
     """All that a container gets for its accelerators.
@@ -46,6 +55,7 @@ class DeviceGrant:
     environment: Mapping[str, str] = field(default_factory=dict)
     groups: tuple[int, ...] = ()
     binds: tuple[BoundPath, ...] = ()
+    volumes: tuple[SharedVolume, ...] = ()
     capabilities: tuple[str, ...] = ()
     syscalls: tuple[str, ...] = ()
     locks_memory: bool = False
@@ -69,6 +79,7 @@ def join_grants(*grants: DeviceGrant) -> DeviceGrant:
         environment=environment,
         groups=once("groups"),
         binds=once("binds"),
+        volumes=once("volumes"),
         capabilities=once("capabilities"),
         syscalls=once("syscalls"),
         locks_memory=any(grant.locks_memory for grant in grants),

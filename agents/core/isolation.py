@@ -46,7 +46,7 @@ class Isolation(StrEnum):
                 "A library limits memory and computing, and programs can step around it."
             ),
             Isolation.NONE: _("Nothing is limited: neighbours on the device share its memory and time."),
-            Isolation.UNKNOWN: _("Not checked yet."),
+            Isolation.UNKNOWN: _("Not verified on the running container."),
         }[self]
 
 

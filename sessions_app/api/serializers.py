@@ -299,6 +299,15 @@ class AllocatedDeviceOut(serializers.Serializer[Any]):
     device_id = serializers.CharField(help_text="Id of the device given by the vendor.")
     model = serializers.CharField()
     share = serializers.IntegerField(help_text="Allocated share in thousandths; 1000 is the whole device.")
+    isolation = serializers.CharField(
+        allow_blank=True,
+        help_text="Protection from others on the device, read back on the running container: whole, hardware, "
+        "driver+mps, driver, server, cooperative or none; empty: not verified.",
+    )
+    isolation_sentence = serializers.CharField(source="isolation.sentence", help_text="What that means.")
+    isolation_note = serializers.CharField(
+        allow_blank=True, help_text="Why it is less than the resource group's sharing rule says."
+    )
 
 
 class SessionDetailOut(SessionOut):

@@ -89,6 +89,7 @@ class Reason(StrEnum):
     ENGINE_REFUSED = "engine_refused"
     NO_ROOM_ON_AGENT = "no_room_on_agent"
     DEVICE_UNAVAILABLE = "device_unavailable"
+    ISOLATION_TOO_WEAK = "isolation_too_weak"
     WALLS_MISSING = "walls_missing"
     FOLDER_UNAVAILABLE = "folder_unavailable"
     OWNER_LEFT = "owner_left"
@@ -145,6 +146,9 @@ REASON_SENTENCES = MappingProxyType(
         ),
         Reason.DEVICE_UNAVAILABLE: StoredMessage(
             gettext_noop("The machine could not give it its accelerators.")
+        ),
+        Reason.ISOLATION_TOO_WEAK: StoredMessage(
+            gettext_noop("The machine did not isolate its part of a device as well as it demanded.")
         ),
         Reason.WALLS_MISSING: StoredMessage(
             gettext_noop("The machine cannot keep sessions apart from itself, so nothing was started there.")
@@ -213,6 +217,7 @@ RETRIED = frozenset(
     {
         Reason.COMMAND_FAILED, Reason.CONTAINER_LOST, Reason.ENGINE_REFUSED, Reason.NO_ROOM_ON_AGENT,
         Reason.WALLS_MISSING, Reason.IMAGE_PULL_FAILED, Reason.DEVICE_UNAVAILABLE,
+        Reason.ISOLATION_TOO_WEAK,
     }
 )  # fmt: skip
 REQUEUED = frozenset({Reason.AGENT_LOST, Reason.PREEMPTED})

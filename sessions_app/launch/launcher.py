@@ -13,6 +13,7 @@ import structlog
 from django.conf import settings
 
 from accounts.logins.service import active_memberships
+from agents.accelerators.grant import join_grants
 from agents.machines.grants import DevicePart
 from agents.machines.network_isolation import IsolationMissing, require_isolation
 from agents.runtime.port import (
@@ -37,9 +38,10 @@ from sessions_app.app_services.start import start_app
 from sessions_app.core import container_spec
 from sessions_app.core.states import LAUNCHING, REASON_SENTENCES, Reason, Status
 from sessions_app.dotfiles import delivery
-from sessions_app.launch import devices
+from sessions_app.launch import devices, shares
 from sessions_app.launch.image_pull import PullReporter
 from sessions_app.launch.network_pool import assign_pooled_network, find_pooled_network
+from sessions_app.launch.shares import IsolationTooWeak
 from sessions_app.lifecycle import transitions
 from sessions_app.lifecycle.transitions import IllegalTransition
 from sessions_app.models import ComputeSession, Kernel, SessionMount
@@ -103,12 +105,13 @@ def _launch(session: ComputeSession) -> None:
     setup = delivery.prepare_setup(session)
     kernels = list(session.kernels.all())
     parts = devices.allocated_parts(kernels)
-    plans = {}
+    plans, shared = {}, {}
     for kernel in kernels:
+        own = parts.get(kernel.pk, ())
         with _withholding(kernel, parts):
-            plans[kernel] = build_kernel_plan(
-                session, kernel, has_setup=setup is not None, parts=parts.get(kernel.pk, ())
-            )
+            plan = build_kernel_plan(session, kernel, has_setup=setup is not None, parts=own)
+        shared[kernel] = shares.shares_of(session, kernel, own, container_spec.kernel_labels(plan))
+        plans[kernel] = replace(plan, grant=join_grants(plan.grant, shares.prepare_shares(shared[kernel])))
     for kernel, plan in plans.items():
         runtime = runtime_of(kernel.placed_agent)
         ensure_image(session, runtime)
@@ -125,6 +128,7 @@ def _launch(session: ComputeSession) -> None:
         with _withholding(kernel, parts):
             if start_kernel(kernel, plan, setup and setup[1]):
                 delivered.append(kernel)
+        shares.record_isolation(session, kernel, parts.get(kernel.pk, ()), shared[kernel])
     if setup is not None:
         delivery.await_files(session, delivered, setup[0])
 
@@ -281,6 +285,7 @@ def failure_reason(error: RuntimeFault | BerthError) -> Reason:
         (ImageMissing, Reason.IMAGE_MISSING),
         (ImagePullFailed, Reason.IMAGE_PULL_FAILED),
         (DeviceUnavailable, Reason.DEVICE_UNAVAILABLE),
+        (IsolationTooWeak, Reason.ISOLATION_TOO_WEAK),
         (OutOfCapacity, Reason.NO_ROOM_ON_AGENT),
         (IsolationMissing, Reason.WALLS_MISSING),
         (OwnerLeft, Reason.OWNER_LEFT),

@@ -17,6 +17,7 @@ from sessions_app.core.states import Status
 from sessions_app.dotfiles import delivery
 from sessions_app.launch.launcher import log, work_lock
 from sessions_app.launch.network_pool import remove_session_network
+from sessions_app.launch.shares import release_shares
 from sessions_app.models import ComputeSession, Kernel
 from sessions_app.termination.retries import finish_or_retry
 
@@ -78,6 +79,7 @@ def end_kernel(kernel: Kernel, agent: Agent) -> None:
     remove_unless_refused(
         partial(runtime.remove_volume, container_spec.home_volume_name(kernel.pk, kernel.attempt))
     )
+    remove_unless_refused(partial(release_shares, kernel))
 
 
 def remove_unless_refused(remove: Callable[[], None]) -> None:

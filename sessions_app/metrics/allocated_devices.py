@@ -15,7 +15,8 @@ class AllocatedDevice:
     """Accelerator allocated to a kernel. `share` is in thousandths of the device.
 
     `trouble` is why the device is withheld from new sessions, or the warning about it; "" if it is
-    well.
+    well. `isolation` is the protection from neighbours on the device as it was read back on the running
+    container, and `isolation_note` why it is less than the group's rule says.
     """
 
     kernel: str
@@ -28,6 +29,8 @@ class AllocatedDevice:
     mem_bytes: int = 0
     profile: str = ""
     trouble: str = ""
+    isolation: Isolation = Isolation.UNKNOWN
+    isolation_note: str = ""
 
     @property
     def is_whole(self) -> bool:
@@ -36,13 +39,6 @@ class AllocatedDevice:
     @property
     def percent(self) -> str:
         return f"{self.share * 100 / MILLI:g}"
-
-    @property
-    def isolation(self) -> Isolation:
-        """Protection from neighbours on the device."""
-        if self.share < MILLI:
-            return Isolation.NONE
-        return Isolation.HARDWARE if self.profile else Isolation.WHOLE
 
 
 def allocated_devices(session: ComputeSession) -> list[AllocatedDevice]:
@@ -60,7 +56,7 @@ def allocated_devices(session: ComputeSession) -> list[AllocatedDevice]:
         AllocatedDevice(
             row.kernel.name, row.agent.name, row.slot_name, device.index, device.device_id, device.model,
             row.amount // len(row.devices), device.mem_bytes, device.profile,
-            device.withheld_because or device.warning,
+            device.withheld_because or device.warning, Isolation(row.isolation), row.isolation_note,
         )
         for row in rows
         for device in devices.values()

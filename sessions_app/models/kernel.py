@@ -68,7 +68,9 @@ class KernelAllocation(models.Model):
     Triggers keep AgentSlot.occupied (ADR 0003) and AgentDevice.occupied (ADR 0041) equal to them.
     `devices`: ids in order; each gives an equal part of `amount`: whole devices, or a share of a
     single one. Empty if the agent's devices are not known individually. `cpuset`: for CPU, the
-    cores, like 0-2,5; empty: all.
+    cores, like 0-2,5; empty: all. `isolation` (`agents.core.isolation`) is what was read back on the
+    running container of a part of a device, empty before; `isolation_note` why it is less than the
+    group's rule says.
     """
 
     kernel = models.ForeignKey(Kernel, on_delete=models.PROTECT, db_index=False, related_name="allocations")
@@ -77,6 +79,8 @@ class KernelAllocation(models.Model):
     amount = models.BigIntegerField()
     devices = ArrayField(models.BigIntegerField(), default=list, db_default=[], editable=False)
     cpuset = models.CharField(max_length=1024, blank=True, default="", db_default="", editable=False)
+    isolation = models.CharField(max_length=12, blank=True, default="", db_default="", editable=False)
+    isolation_note = models.CharField(max_length=300, blank=True, default="", db_default="", editable=False)
     held_since = models.DateTimeField(db_default=functions.Now(), editable=False)
 
     class Meta:

@@ -227,6 +227,7 @@ def lasting_helper_config(spec: HelperSpec) -> Json:
 
 def _mounts(mounts: Sequence[MountSpec], grant: DeviceGrant) -> Json:
     bound = [MountSpec("bind", path.target or path.source, path.source, True) for path in grant.binds]
+    bound += [MountSpec("volume", each.target, each.name, each.is_readonly) for each in grant.volumes]
     return {
         "Mounts": [_mount(mount) for mount in (*mounts, *bound) if mount.kind != "tmpfs"],
         "Tmpfs": {mount.target: _tmpfs(mount) for mount in mounts if mount.kind == "tmpfs"},

@@ -8,6 +8,7 @@ from django.test import Client
 from accounts.models import User
 from agents.models import AgentDevice
 from scheduler.tick import run_tick
+from sessions_app.models import KernelAllocation
 from tests.factories import api_client
 from tests.factories_devices import give_devices
 from tests.factories_sessions import Place, make_place
@@ -37,9 +38,20 @@ def test_a_session_tells_which_devices_it_has(place: Place, browser_of: Callable
         "device_id": "gpu-0",
         "model": "Big One",
         "share": 500,
+        "isolation": "",
+        "isolation_sentence": "Not verified on the running container.",
+        "isolation_note": "",
     }
+    KernelAllocation.objects.filter(slot_name="gpu").update(isolation="none", isolation_note="too old")
     shown = page.get(f"/sessions/{session.pk}/").content.decode()
-    for words in ("Big One", f"gpu 0 of {place.agent.name}", "50 %", "Nothing is limited", "gpu-0"):
+    for words in (
+        "Big One",
+        f"gpu 0 of {place.agent.name}",
+        "50 %",
+        "Nothing is limited",
+        "(too old)",
+        "gpu-0",
+    ):
         assert words in shown
 
 
