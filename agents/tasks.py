@@ -1,8 +1,9 @@
-"""Celery tasks of agents: heartbeats and network isolation."""
+"""Celery tasks of agents: heartbeats, network isolation and measurements of accelerators."""
 
 from celery import shared_task
 
 from agents.machines import network_isolation, service, withholding
+from agents.metering import collector
 from common.db.advisory_locks import try_exclusive
 from common.messaging.dispatch import TaskName
 
@@ -21,3 +22,10 @@ def renew_network_isolation() -> None:
     with try_exclusive("agents.machines.network_isolation") as is_mine:
         if is_mine:
             network_isolation.renew_isolation()
+
+
+@shared_task(name=TaskName.MEASURE_DEVICES.value, soft_time_limit=60, time_limit=90)
+def measure_devices() -> None:
+    with try_exclusive("agents.metering") as is_mine:
+        if is_mine:
+            collector.measure_devices()

@@ -32,6 +32,12 @@ def frozen_at(instant: datetime) -> Iterator[None]:
         _frozen.reset(token)
 
 
+def start_of(instant: datetime, span_s: int) -> datetime:
+    """Return the start of the span of `span_s` that contains `instant`; spans begin at the epoch."""
+    seconds = int(instant.timestamp())
+    return datetime.fromtimestamp(seconds - seconds % span_s, instant.tzinfo)
+
+
 def clock_offset() -> float:
     """Return the offset of the wall clock to the monotonic clock in seconds. It changes only when
     the time is set or the machine sleeps.

@@ -1,5 +1,5 @@
-"""Observation of engines: facts of a machine, usage of its containers and of its accelerators.
-Calls engines, never the database.
+"""Observation of engines: facts of a machine, and usage of its containers. Calls engines, never the
+database.
 """
 
 import asyncio
@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from agents.accelerators import discover_devices, measure_devices
-from agents.accelerators.base import AcceleratorDevice, DeviceUse
+from agents.accelerators import discover_devices
+from agents.accelerators.base import AcceleratorDevice
 from agents.models import Agent
 from agents.runtime.port import (
     ContainerGone,
@@ -21,7 +21,6 @@ from agents.runtime.port import (
     RuntimeUnavailable,
 )
 from agents.runtime.registry import close_async_runtimes
-from agents.runtime.simulated.runtime import SimulatedRuntime
 from agents.runtime.usage import ContainerUsage
 from agents.selectors import async_runtime_of, runtime_of
 
@@ -122,23 +121,6 @@ async def _measure_next(agent: Agent, waiting: Iterator[str], found: Measurement
             continue
         except RuntimeFault as fault:
             found.faults[agent.pk] = str(fault)
-
-
-def can_measure_devices(agent: Agent) -> bool:
-    """True if this process can measure the accelerators of that machine. Engines do not report
-    them, so those of machines reached over the network cannot be measured.
-    """
-    return agent.is_simulated or agent.address.startswith(LOCAL)
-
-
-def measure_devices_of(agent: Agent) -> tuple[DeviceUse, ...]:
-    """Return the present use of the accelerators of one machine, opening the vendors' tools once;
-    devices that report nothing are absent.
-    """
-    runtime = runtime_of(agent)
-    if isinstance(runtime, SimulatedRuntime):
-        return runtime.accelerators.measure()
-    return measure_devices() if can_measure_devices(agent) else ()
 
 
 def require_own_engine(agent: Agent, runtime: ContainerRuntime) -> EngineInfo:

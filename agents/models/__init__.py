@@ -2,6 +2,7 @@
 
 from agents.models.accelerator import MODEL_LENGTH, AgentDevice, Withheld
 from agents.models.agent import DEVICE_FIELDS, Agent, AgentImage, AgentQuerySet, AgentSlot
+from agents.models.device_metric import DeviceMetric, DeviceReading
 from agents.models.reservation import Reservation, ReservedAgent
 from agents.models.resource_group import (
     LEAST_HALF_LIFE_S,
@@ -31,6 +32,8 @@ __all__ = [
     "AgentImage",
     "AgentQuerySet",
     "AgentSlot",
+    "DeviceMetric",
+    "DeviceReading",
     "GroupGrant",
     "Reservation",
     "ReservedAgent",

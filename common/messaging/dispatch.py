@@ -21,6 +21,7 @@ class TaskName(StrEnum):
     FORGET_TICKS = "scheduler.forget_old_ticks"
     HEARTBEAT_AGENTS = "agents.heartbeat_agents"
     KEEP_WALLS = "agents.keep_walls"
+    MEASURE_DEVICES = "agents.measure_devices"
     LAUNCH_SESSION = "sessions_app.launch_session"
     TERMINATE_SESSION = "sessions_app.terminate_session"
     RECONCILE_SESSIONS = "sessions_app.reconcile_sessions"
@@ -52,6 +53,7 @@ QUEUES = dict.fromkeys(TaskName, "maintenance") | {
     TaskName.RECONCILE_SESSIONS: "default",
     TaskName.SETTLE_DEPENDENTS: "default",
     TaskName.LOOK_AT_ARRAY: "default",
+    TaskName.MEASURE_DEVICES: "metrics",
     TaskName.MEASURE_SESSIONS: "metrics",
 }
 

@@ -30,6 +30,7 @@ WORDS = {
     "device_percent": "utilization of the accelerators in percent of whole devices, by all sessions that "
     "share them",
     "device_mem_bytes": "memory use on the accelerators in bytes, by all sessions that share them",
+    "device_activity": "the percentage by which idle rules judge the accelerators, where they can",
 }
 
 

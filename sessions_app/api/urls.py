@@ -3,6 +3,7 @@ from django.urls import path
 from sessions_app.api import (
     arrays,
     callbacks,
+    devices,
     files,
     metrics,
     personal,
@@ -57,6 +58,13 @@ urlpatterns = [
         metrics.SessionMetricsView.as_view(),
         name="api-session-metrics",
     ),
+    path(
+        "sessions/<uuid:session_id>/devices/",
+        devices.SessionDevicesView.as_view(),
+        name="api-session-devices",
+    ),
+    path("agents/<int:agent_id>/devices/", devices.AgentDevicesView.as_view(), name="api-agent-devices"),
+    path("devices/", devices.DeviceListView.as_view(), name="api-devices"),
     path("sessions/<uuid:session_id>/files/", files.SessionDirectoryView.as_view(), name="api-session-files"),
     path("sessions/<uuid:session_id>/files/stat/", files.SessionPathView.as_view(), name="api-session-stat"),
     path(

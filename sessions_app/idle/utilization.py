@@ -36,7 +36,7 @@ DRIVES_MILLI = 10
 devices it identifies the sessions that may be computing.
 """
 
-_MEASURED = ("cpu_milli", "mem_bytes", "device_percent", "device_mem_bytes")
+_MEASURED = ("cpu_milli", "mem_bytes", "device_activity", "device_mem_bytes")
 _MEASUREMENTS = f"""
     FROM unnest(%(sessions)s::uuid[], %(since)s::timestamptz[], %(drives)s::bigint[]) AS asked (session_id, since, drives)
     JOIN {Kernel._meta.db_table} AS kernel ON kernel.session_id = asked.session_id
@@ -52,7 +52,7 @@ MEANS = f"""
 COMPUTING_ON_DEVICES = f"""
     SELECT kernel.session_id {_MEASUREMENTS} JOIN {KernelUsage._meta.db_table} AS share ON share.kernel_id = kernel.id
     GROUP BY kernel.session_id, kernel.id, share.kernel_id, asked.drives
-    HAVING avg(metric.device_percent) * share.device_count >= %(least)s
+    HAVING avg(metric.device_activity) * share.device_count >= %(least)s
        AND (share.devices_are_own OR avg(metric.cpu_milli) >= asked.drives)
 """
 
@@ -144,11 +144,11 @@ def _amounts(
     session: ComputeSession, share: DeviceShare | None, means: Sequence[int | None]
 ) -> dict[str, Amount]:
     """Return used and allocated amounts of one kernel, by name."""
-    cpu, mem, device_percent, device_mem = means
+    cpu, mem, activity, device_mem = means
     found = {CPU: Amount(cpu, session.slots[CPU]), MEM: Amount(mem, session.slots[MEM])}
     if device_milli_of(session.slots):
         of_devices = (
-            (NOT_MEASURED, NOT_MEASURED) if share is None else amounts_of(share, device_percent, device_mem)
+            (NOT_MEASURED, NOT_MEASURED) if share is None else amounts_of(share, activity, device_mem)
         )
         found[DEVICE], found[DEVICE_MEM] = of_devices
     return found

@@ -4,7 +4,7 @@ A device reports the use by all its kernels together. That is one kernel's use o
 kernel shares the device; otherwise it is unknown, and no session ends for it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agents.accelerators.base import DeviceUse
@@ -17,12 +17,12 @@ FULL_PERCENT = 100
 class DeviceAllocation:
     """Allocation of a kernel on devices of one kind, in thousandths of a device.
 
-    `devices`: memory in bytes of each device, by id.
+    `devices`: memory in bytes of each device, by its primary key.
     """
 
     kernel_id: object
     milli: int
-    devices: Mapping[str, int]
+    devices: Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,47 +42,54 @@ class DeviceShare:
 class DeviceUsage:
     """Current use of a kernel's devices by all kernels.
 
-    `percent`: mean utilisation, rounded up so that little use is not 0. `mem_bytes`: used memory.
-    None if one device does not report it.
+    `percent`: mean utilisation, `activity`: mean of `DeviceUse.activity`, both rounded up so that
+    little use is not 0. `mem_bytes`: used memory. None if one device does not report it.
     """
 
     share: DeviceShare
     percent: int | None
     mem_bytes: int | None
+    activity: int | None
 
 
 def device_usage_by_kernel(
-    allocated: Sequence[DeviceAllocation], uses: Iterable[DeviceUse]
+    allocated: Sequence[DeviceAllocation], uses: Mapping[int, DeviceUse]
 ) -> dict[object, DeviceUsage]:
     """Return {kernel id: use of its devices}, for kernels with devices.
 
-    `allocated` must include all kernels on these machines.
+    `allocated` must include all kernels on these machines; `uses` are by primary keys.
     """
-    reported = {use.device_id: use for use in uses}
-    holders: dict[str, set[object]] = {}
+    holders: dict[int, set[object]] = {}
     for each in allocated:
-        for device_id in each.devices:
-            holders.setdefault(device_id, set()).add(each.kernel_id)
+        for key in each.devices:
+            holders.setdefault(key, set()).add(each.kernel_id)
     found: dict[object, list[DeviceAllocation]] = {}
     for each in allocated:
         found.setdefault(each.kernel_id, []).append(each)
-    return {kernel_id: _device_usage(parts, reported, holders) for kernel_id, parts in found.items()}
+    return {kernel_id: _device_usage(parts, uses, holders) for kernel_id, parts in found.items()}
 
 
 def _device_usage(
-    parts: Sequence[DeviceAllocation], reported: Mapping[str, DeviceUse], holders: Mapping[str, set[object]]
+    parts: Sequence[DeviceAllocation],
+    uses: Mapping[int, DeviceUse],
+    holders: Mapping[int, set[object]],
 ) -> DeviceUsage:
-    devices = {device_id: mem for part in parts for device_id, mem in part.devices.items()}
+    devices = {key: mem for part in parts for key, mem in part.devices.items()}
     share = DeviceShare(
         milli=sum(part.milli for part in parts),
         count=len(devices),
         mem_bytes=sum(devices.values()),
-        is_alone=all(len(holders[device_id]) == 1 for device_id in devices),
+        is_alone=all(len(holders[key]) == 1 for key in devices),
     )
-    percents = [reported[device_id].percent if device_id in reported else None for device_id in devices]
-    amounts = [reported[device_id].mem_bytes if device_id in reported else None for device_id in devices]
-    total = known_sum(percents)
-    return DeviceUsage(share, None if total is None else -(-total // share.count), known_sum(amounts))
+    reported = [uses.get(key) for key in devices]
+    percent, activity = (
+        None if total is None else -(-total // share.count)
+        for name in ("percent", "activity")
+        for total in [known_sum([getattr(use, name, None) for use in reported])]
+    )
+    return DeviceUsage(
+        share, percent, known_sum([None if use is None else use.mem_bytes for use in reported]), activity
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from agents.core.isolation import Isolation
 from agents.models import AgentDevice
 from common.values.resources import CPU, MEM, MILLI
 from sessions_app.metrics.accelerators import DeviceAllocation
-from sessions_app.models import ComputeSession, KernelAllocation
+from sessions_app.models import ComputeSession, KernelAllocation, KernelUsage
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,8 @@ class AllocatedDevice:
 
     `trouble` is why the device is withheld from new sessions, or the warning about it; "" if it is
     well. `isolation` is the protection from neighbours on the device as it was read back on the running
-    container, and `isolation_note` why it is less than the group's rule says.
+    container, and `isolation_note` why it is less than the group's rule says. `own_mem_bytes`: memory
+    that the container's processes use there, if the driver tells.
     """
 
     kernel: str
@@ -31,6 +32,9 @@ class AllocatedDevice:
     trouble: str = ""
     isolation: Isolation = Isolation.UNKNOWN
     isolation_note: str = ""
+    pk: int = 0
+    agent_id: int = 0
+    own_mem_bytes: int | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -49,7 +53,9 @@ def allocated_devices(session: ComputeSession) -> list[AllocatedDevice]:
     """
     if session.requested_slots.keys() <= {CPU, MEM}:
         return []
-    allocations = KernelAllocation.objects.filter(kernel__session=session).select_related("kernel", "agent")
+    allocations = KernelAllocation.objects.filter(kernel__session=session).select_related(
+        "kernel__usage", "agent"
+    )
     rows = list(allocations.order_by("kernel__role", "kernel__index", "slot_name"))
     devices = AgentDevice.objects.order_by("index").in_bulk([pk for row in rows for pk in row.devices])
     return [
@@ -57,6 +63,7 @@ def allocated_devices(session: ComputeSession) -> list[AllocatedDevice]:
             row.kernel.name, row.agent.name, row.slot_name, device.index, device.device_id, device.model,
             row.amount // len(row.devices), device.mem_bytes, device.profile,
             device.withheld_because or device.warning, Isolation(row.isolation), row.isolation_note,
+            device.pk, device.agent_id, _own_memory(row, device),
         )
         for row in rows
         for device in devices.values()
@@ -64,17 +71,20 @@ def allocated_devices(session: ComputeSession) -> list[AllocatedDevice]:
     ]  # fmt: skip
 
 
-def device_allocations(agent_ids: Collection[int]) -> dict[int, list[DeviceAllocation]]:
-    """Return {agent id: allocations of its devices by kernel} where devices are known.
+def _own_memory(row: KernelAllocation, device: AgentDevice) -> int | None:
+    usage: KernelUsage | None = getattr(row.kernel, "usage", None)
+    return None if usage is None else usage.own_device_mem.get(str(device.pk))
+
+
+def device_allocations(agent_ids: Collection[int]) -> list[DeviceAllocation]:
+    """Return the allocations of devices of these machines by kernel, where devices are known.
 
     Omits devices that are removed meanwhile. Two queries, one if there are none.
     """
     rows = list(KernelAllocation.objects.filter(agent__in=agent_ids).exclude(devices=[]))
     devices = AgentDevice.objects.in_bulk({pk for row in rows for pk in row.devices})
-    found: dict[int, list[DeviceAllocation]] = {}
-    for row in rows:
-        known = [devices[pk] for pk in row.devices if pk in devices]
-        if known:
-            memory = {device.device_id: device.mem_bytes for device in known}
-            found.setdefault(row.agent_id, []).append(DeviceAllocation(row.kernel_id, row.amount, memory))
-    return found
+    return [
+        DeviceAllocation(row.kernel_id, row.amount, memory)
+        for row in rows
+        if (memory := {pk: devices[pk].mem_bytes for pk in row.devices if pk in devices})
+    ]

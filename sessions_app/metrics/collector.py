@@ -3,8 +3,8 @@
 Samples are kept for an hour. Minutes cover the session's life; while it runs, those older than a
 day become quarter hours: at most 360 samples, 1,440 minutes and 2,880 quarters per kernel in its
 30 days. Missing measurements stay missing and cause no failure; a kernel that was not measured for
-a minute is logged, and its charts show it. Accelerators are measured once per machine and round,
-separately from the engine, so that a hanging driver does not affect other measurements.
+a minute is logged, and its charts show it. Accelerators are measured by `agents.metering`, separately
+from the engine, so that a hanging driver does not affect other measurements.
 """
 
 import asyncio
@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 from itertools import groupby
 from typing import Any
 from uuid import UUID
@@ -22,18 +21,12 @@ from django.core.cache import cache
 from django.db import connection, transaction
 from django.db.models import Exists, F, OuterRef, QuerySet
 
-from agents.accelerators.base import DeviceUse
 from agents.core.states import AgentState
-from agents.machines.observation import (
-    Measurements,
-    can_measure_devices,
-    measure_containers,
-    measure_devices_of,
-)
+from agents.machines.observation import Measurements, measure_containers
+from agents.metering.readings import present_uses
 from agents.models import Agent
 from agents.runtime.usage import ContainerUsage
 from common import clock
-from common.resilience.keyed_pool import KeyedPool
 from sessions_app.core.states import Status
 from sessions_app.metrics.accelerators import DeviceUsage, device_usage_by_kernel
 from sessions_app.metrics.allocated_devices import device_allocations
@@ -44,16 +37,13 @@ log = structlog.get_logger(__name__)
 SAMPLE_S, MINUTE_S, QUARTER_S = 10, 60, 900
 SAMPLES_KEPT = timedelta(hours=1)
 MINUTES_KEPT = timedelta(days=1)
-DEVICE_THREADS = 16
-# The sum of both is less than SAMPLE_S.
 ROUND_S = 7
-DEVICE_ROUND_S = 2
 UNMEASURED_AFTER = timedelta(seconds=60)
 
 COUNTERS = ("cpu_ns", "net_received_bytes", "net_sent_bytes", "disk_read_bytes", "disk_written_bytes")
 SERIES = (
     "cpu_milli", "mem_bytes", "net_received", "net_sent", "disk_read", "disk_written", "device_percent",
-    "device_mem_bytes",
+    "device_mem_bytes", "device_activity",
 )  # fmt: skip
 SHARES = ("device_count", "device_milli", "device_mem_total", "devices_are_own")
 
@@ -71,7 +61,8 @@ STORE_COUNTERS = f"""
     ON CONFLICT (kernel_id) DO UPDATE SET at = excluded.at, {", ".join(f"{name} = excluded.{name}" for name in COUNTERS + SHARES)}
 """
 # Rounded up, so that little use of a device does not become 0 in the mean.
-_MEANS = {name: f"{'ceil' if name == 'device_percent' else 'round'}(avg({name}))" for name in SERIES}
+_CEILED = ("device_percent", "device_activity")
+_MEANS = {name: f"{'ceil' if name in _CEILED else 'round'}(avg({name}))" for name in SERIES}
 ROLL_UP = f"""
     INSERT INTO {_METRICS} (kernel_id, span_s, at, {", ".join(SERIES + _MOST)})
     SELECT kernel_id, %(to_s)s, date_bin(make_interval(secs => %(to_s)s), at, timestamptz 'epoch'),
@@ -97,7 +88,10 @@ class Sample:
     def values(self) -> tuple[int | None, ...]:
         """Values in the order of SERIES."""
         reported = self.devices
-        return (*self.rates, *((None, None) if reported is None else (reported.percent, reported.mem_bytes)))
+        return (
+            *self.rates,
+            *((None,) * 3 if reported is None else (reported.percent, reported.mem_bytes, reported.activity)),
+        )
 
     @property
     def share(self) -> tuple[int | None, ...]:
@@ -108,9 +102,6 @@ class Sample:
         return allocated.count, allocated.milli, allocated.mem_bytes, allocated.is_alone
 
 
-_device_pool = KeyedPool[tuple[DeviceUse, ...]]("devices", DEVICE_THREADS)
-
-
 def measure_sessions() -> None:
     """Run one round over all machines with running sessions. 10 statements for any number of them."""
     now = clock.now()
@@ -119,7 +110,7 @@ def measure_sessions() -> None:
     }
     names = {agent: [kernel.container_name for kernel in own] for agent, own in kernels.items()}
     found = run_round(measure_containers(names, within_s=ROUND_S))
-    present = _device_usage(agent for agent in kernels if can_measure_devices(agent))
+    present = _device_usage(kernels, now)
     samples = [
         _sample(kernel, usage, present.get(kernel.pk))
         for own in kernels.values()
@@ -149,18 +140,14 @@ def _sample(kernel: Kernel, usage: ContainerUsage, devices: DeviceUsage | None) 
     return Sample(kernel.pk, usage, series_between(getattr(kernel, "usage", None), usage), devices)
 
 
-def _device_usage(agents: Iterable[Agent]) -> Mapping[object, DeviceUsage]:
-    """Return the device use of each kernel with devices on these machines. One statement.
-
-    Queries only machines with allocated devices.
+def _device_usage(agents: Iterable[Agent], now: datetime) -> Mapping[object, DeviceUsage]:
+    """Return the device use of each kernel with devices on these machines. Three statements, one if
+    there are none.
     """
-    by_id = {agent.pk: agent for agent in agents}
-    allocated = device_allocations(by_id) if by_id else {}
-    work = {pk: partial(measure_devices_of, by_id[pk]) for pk in allocated}
-    found: dict[object, DeviceUsage] = {}
-    for pk, uses in _device_pool.run(work, timeout_s=DEVICE_ROUND_S).items():
-        found |= device_usage_by_kernel(allocated[pk], uses)
-    return found
+    agent_ids = [agent.pk for agent in agents]
+    allocated = device_allocations(agent_ids) if agent_ids else []
+    uses = present_uses(agent_ids, now) if allocated else {}
+    return device_usage_by_kernel(allocated, uses)
 
 
 def running_kernels() -> Iterable[Kernel]:
@@ -223,7 +210,9 @@ def store_samples(samples: Sequence[Sample], now: datetime) -> None:
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(INSERT_SAMPLES, [now, ids, *series])
         cursor.execute(STORE_COUNTERS, [ids, [sample.usage.at for sample in samples], *counters, *shares])
-        _roll_up(SAMPLE_S, MINUTE_S, ids, since=start_of(now, MINUTE_S), until=now + timedelta(seconds=1))
+        _roll_up(
+            SAMPLE_S, MINUTE_S, ids, since=clock.start_of(now, MINUTE_S), until=now + timedelta(seconds=1)
+        )
 
 
 def _roll_up(from_s: int, to_s: int, kernels: Sequence[UUID], *, since: datetime, until: datetime) -> None:
@@ -251,7 +240,7 @@ def delete_future_samples(now: datetime) -> None:
 
 def roll_up_minutes(now: datetime) -> None:
     """Roll up minutes of running sessions that are older than a day into quarter hours."""
-    until = start_of(now - MINUTES_KEPT, QUARTER_S)
+    until = clock.start_of(now - MINUTES_KEPT, QUARTER_S)
     old = Kernel.objects.filter(session__status=Status.RUNNING, session__started_at__lt=until)
     ids = list(old.values_list("pk", flat=True))
     if not ids:
@@ -259,9 +248,3 @@ def roll_up_minutes(now: datetime) -> None:
     with transaction.atomic():
         _roll_up(MINUTE_S, QUARTER_S, ids, since=until - timedelta(days=365), until=until)
         KernelMetric.objects.filter(kernel_id__in=ids, span_s=MINUTE_S, at__lt=until).delete()
-
-
-def start_of(instant: datetime, span_s: int) -> datetime:
-    """Return the start of the span of `span_s` that contains `instant`."""
-    seconds = int(instant.timestamp())
-    return datetime.fromtimestamp(seconds - seconds % span_s, instant.tzinfo)

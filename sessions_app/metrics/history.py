@@ -20,7 +20,6 @@ from sessions_app.metrics.collector import (
     SAMPLES_KEPT,
     SERIES,
     UNMEASURED_AFTER,
-    start_of,
 )
 from sessions_app.models import ComputeSession, KernelMetric, KernelUsage
 
@@ -67,7 +66,7 @@ def chart_grid(session: ComputeSession, window: Window, now: datetime) -> Grid:
     until = session.ended_at or now
     begin = session.started_at or until
     since = max(begin, until - LENGTHS[window]) if window in LENGTHS else begin
-    since = start_of(since, MINUTE_S)
+    since = clock.start_of(since, MINUTE_S)
     if since >= now - SAMPLES_KEPT - timedelta(seconds=MINUTE_S):
         return Grid(since, until, SAMPLE_S, (SAMPLE_S,))
     minutes = (until - since).total_seconds() / MINUTE_S

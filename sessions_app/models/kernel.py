@@ -131,6 +131,11 @@ class KernelUsage(models.Model):
     )
     device_mem_total = models.BigIntegerField(null=True, help_text="All memory of these devices.")
     devices_are_own = models.BooleanField(null=True, help_text="Nobody else held a part of them.")
+    own_device_mem = models.JSONField(
+        default=dict,
+        db_default={},
+        help_text="Memory in bytes that its processes use, by device where the driver tells.",
+    )
 
     def __str__(self) -> str:
         return f"usage of {self.kernel_id}"
@@ -140,7 +145,8 @@ class KernelMetric(models.Model):
     """Mean use of a kernel over `span_s` from `at`; from a minute on also the maximum (`metrics/`).
 
     Null: unknown. Traffic is in bytes per second. Device columns are for whole devices, including
-    other kernels that share them: mean utilisation, total used memory.
+    other kernels that share them: mean utilisation, total used memory, and the mean activity by which
+    idle rules judge them (`DeviceUse`).
     """
 
     pk = models.CompositePrimaryKey("kernel_id", "span_s", "at")
@@ -155,6 +161,7 @@ class KernelMetric(models.Model):
     disk_written = models.BigIntegerField(null=True)
     device_percent = models.BigIntegerField(null=True)
     device_mem_bytes = models.BigIntegerField(null=True)
+    device_activity = models.BigIntegerField(null=True)
     cpu_milli_max = models.BigIntegerField(null=True)
     mem_bytes_max = models.BigIntegerField(null=True)
     net_received_max = models.BigIntegerField(null=True)
@@ -163,6 +170,7 @@ class KernelMetric(models.Model):
     disk_written_max = models.BigIntegerField(null=True)
     device_percent_max = models.BigIntegerField(null=True)
     device_mem_bytes_max = models.BigIntegerField(null=True)
+    device_activity_max = models.BigIntegerField(null=True)
 
     class Meta:
         indexes = (models.Index(fields=("at",), condition=Q(span_s=10), name="metric_sample"),)

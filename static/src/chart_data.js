@@ -1,4 +1,4 @@
-// What the charts of a session draw: which series, in which units, and how REST's lists become uPlot's.
+// What the charts of a session, and of accelerators, draw: which series, in which units, and how REST's lists become uPlot's.
 import { format, gettext, ngettext } from "./words.js";
 
 const GAP_STEPS = 3;
@@ -80,8 +80,25 @@ export const CHARTS = [
   },
 ];
 
-/** Those that this container has something for. */
+/** What is drawn of one accelerator. */
+export const DEVICE_CHARTS = [
+  deviceChart("percent", gettext("Use"), { unit: "percent", least: 100, tone: "busy" }),
+  deviceChart("mem_bytes", gettext("Memory"), { unit: "bytes", least: 2 ** 20, tone: "good", limit: "mem_bytes" }),
+  deviceChart("watts", gettext("Power"), { unit: "watts", least: 10, tone: "warn" }),
+  deviceChart("celsius", gettext("Temperature"), { unit: "celsius", least: 50, tone: "bad" }),
+];
+
+function deviceChart(key, title, { unit, least, tone, limit }) {
+  const series = [
+    { key, label: title, tone, isFilled: true },
+    { key: `${key}_max`, label: gettext("Maximum"), tone, isDashed: true, ofSpans: true },
+  ];
+  return { key, title, unit, divisor: 1, least, limit, ofDevices: true, isSmall: true, series };
+}
+
+/** Those that this container, or this accelerator, has something for. */
 export function chartsOf(kernel) {
+  if (kernel.device_id) return DEVICE_CHARTS;
   return CHARTS.filter(({ ofDevices }) => !ofDevices || kernel.limits.device_milli > 0);
 }
 
@@ -92,7 +109,7 @@ export function limitOf(chart, kernel) {
 
 /** uPlot's lists: instants, each series, the limit. Where nothing was measured for a while the lines break. */
 export function aligned(kernel, series, limit, stepS) {
-  const chart = CHARTS.find(({ series: own }) => own.includes(series[0]));
+  const chart = [...CHARTS, ...DEVICE_CHARTS].find(({ series: own }) => own.includes(series[0]));
   const lists = [[], ...series.map(() => []), ...(limit ? [[]] : [])];
   const put = (at, values) => [at, ...values, ...(limit ? [kernel.limits[limit] / chart.divisor] : [])].forEach((value, index) => lists[index].push(value));
   kernel.at.forEach((at, index) => {
@@ -120,6 +137,8 @@ export function amount(unit, value) {
     return format(ngettext("{count} core", "{count} cores", count), { count });
   }
   if (unit === "percent") return `${Number(value.toFixed(1))} %`;
+  if (unit === "watts") return `${Math.round(value)} W`;
+  if (unit === "celsius") return `${Math.round(value)} °C`;
   const ending = unit === "bytes" ? "" : "/s";
   const [name, size] = UNITS.find(([, each]) => value >= each) ?? ["B", 1];
   return `${Number((value / size).toFixed(1))} ${name}${ending}`;

@@ -1,5 +1,5 @@
-// What a session uses, over time: [data-charts-url] is the REST address of its metrics. One card for each chart, with
-// the present values in words and a table of the same for who does not see it. Asks again while the session runs.
+// What a session or accelerators use, over time: [data-charts-url] is the REST address of the metrics. One card for each
+// chart (those of an accelerator in its [data-device-charts]), with the present values in words and a table of the same for who does not see it. Asks again while the session runs.
 import uPlot from "uplot";
 import { attach } from "./features.js";
 import { aligned, amount, chartsOf, chosenRows, limitOf, share } from "./chart_data.js";
@@ -8,6 +8,7 @@ import { format, gettext } from "./words.js";
 
 const ASK_EVERY_MS = 10_000;
 const HEIGHT_PX = 190;
+const SMALL_PX = 92;
 const AXIS_PX = { cores: 48, percent: 56 };
 const LANGUAGE = document.documentElement.lang || undefined;
 
@@ -44,30 +45,37 @@ class Charts {
   }
 
   show(told) {
-    const kernels = told.kernels.filter((kernel) => kernel.at.length);
+    const parts = told.kernels ?? told.devices;
+    const kernels = parts.filter((kernel) => kernel.at.length);
     this.say(stateWords(told, kernels));
     for (const name of ["notice", "is-warn"]) this.state.classList.toggle(name, Boolean(told.unmeasured_since));
     for (const kernel of kernels) {
       for (const chart of chartsOf(kernel)) {
-        const key = `${kernel.name} ${chart.key}`;
-        if (!this.cards.has(key)) this.cards.set(key, this.makeCard(chart, told.kernels.length > 1 ? kernel.name : ""));
+        const key = `${nameOf(kernel)} ${chart.key}`;
+        if (!this.cards.has(key)) this.cards.set(key, this.makeCard(chart, kernel, parts.length > 1));
         this.fill(this.cards.get(key), chart, kernel, told.step_s);
       }
     }
   }
 
-  makeCard(chart, kernelName) {
-    const card = document.createElement("section");
-    card.className = "card chart-card";
-    const head = Object.assign(document.createElement("div"), { className: "card-header chart-head" });
-    const title = Object.assign(document.createElement("h2"), { className: "card-title", textContent: kernelName ? format(gettext("{chart} of {container}"), { chart: chart.title, container: kernelName }) : chart.title });
+  makeCard(chart, kernel, isOneOfMany) {
+    const kernelName = isOneOfMany && !chart.isSmall ? kernel.name : "";
+    const card = document.createElement(chart.isSmall ? "div" : "section");
+    card.className = chart.isSmall ? "chart-small" : "card chart-card";
+    const head = Object.assign(document.createElement("div"), { className: chart.isSmall ? "chart-head" : "card-header chart-head" });
+    const title = Object.assign(document.createElement(chart.isSmall ? "span" : "h2"), { className: chart.isSmall ? "" : "card-title", textContent: kernelName ? format(gettext("{chart} of {container}"), { chart: chart.title, container: kernelName }) : chart.title });
     const now = Object.assign(document.createElement("span"), { className: "chart-now" });
     head.append(title, now);
     const body = Object.assign(document.createElement("div"), { className: "chart-body" });
     const table = Object.assign(document.createElement("table"), { className: "visually-hidden" });
     card.append(head, body, table);
-    this.place.append(card);
+    this.placeOf(kernel).append(card);
     return { body, now, table, plot: null };
+  }
+
+  placeOf(kernel) {
+    const places = [...this.frame.querySelectorAll("[data-device-charts]")];
+    return places.find((place) => place.dataset.deviceCharts === nameOf(kernel)) ?? this.place;
   }
 
   fill(card, chart, kernel, stepS) {
@@ -75,7 +83,8 @@ class Charts {
     const limit = limitOf(chart, kernel);
     const data = aligned(kernel, series, limit, stepS);
     card.chart = chart;
-    card.now.textContent = presentWords(kernel, chart);
+    card.present = presentWords(kernel, chart);
+    card.now.textContent = card.present;
     fillTable(card.table, chart, kernel);
     const signature = `${series.length} ${stepS >= 60} ${limit}`;
     if (card.plot && card.signature === signature) card.plot.setData(data);
@@ -86,7 +95,7 @@ class Charts {
     card.plot?.destroy();
     card.drawn = { chart, series, limit, data, signature };
     card.signature = signature;
-    card.plot = new uPlot(options(chart, series, limit, card.body.clientWidth), data, card.body);
+    card.plot = new uPlot(options(card, card.body.clientWidth), data, card.body);
     card.plot.root.setAttribute("aria-hidden", "true");
   }
 
@@ -96,7 +105,7 @@ class Charts {
 
   fit() {
     for (const { plot, body } of this.cards.values()) {
-      if (plot && plot.width !== body.clientWidth) plot.setSize({ width: body.clientWidth, height: HEIGHT_PX });
+      if (plot && plot.width !== body.clientWidth) plot.setSize({ width: body.clientWidth, height: plot.height });
     }
   }
 
@@ -119,10 +128,17 @@ function stateWords(told, kernels) {
     const time = new Date(told.unmeasured_since).toLocaleString(LANGUAGE, { timeStyle: "medium", dateStyle: "short" });
     return format(gettext("Not measured since {time}. The charts go on when its machine can be measured again."), { time });
   }
-  return kernels.length ? "" : gettext("Nothing was measured in this time. A session is measured every ten seconds while it runs.");
+  if (kernels.length) return "";
+  return told.devices ? gettext("Nothing was measured in this time. Accelerators are measured every ten seconds.") : gettext("Nothing was measured in this time. A session is measured every ten seconds while it runs.");
 }
 
-function options(chart, series, limit, width) {
+/** Accelerators may have the same name in several containers, or on several machines. */
+function nameOf(part) {
+  return part.device_id ? `${part.container} ${part.device_id}`.trim() : part.name;
+}
+
+function options(card, width) {
+  const { chart, series, limit } = card.drawn;
   const style = getComputedStyle(document.documentElement);
   const colour = (name) => resolved(style.getPropertyValue(name));
   const lines = { stroke: colour("--tblr-secondary-color"), grid: { stroke: colour("--tblr-border-color"), width: 1 }, ticks: { show: false }, font: '12px "Inter Variable", sans-serif' };
@@ -138,17 +154,25 @@ function options(chart, series, limit, width) {
   if (limit) drawn.push({ label: gettext("Limit"), stroke: colour("--berth-bad-strong"), width: 1.25, dash: [6, 4], points: { show: false }, value: (plot, value) => (value === null ? "" : amount(chart.unit, value)) });
   return {
     width,
-    height: HEIGHT_PX,
-    padding: [12, 40, 0, 0],
+    height: chart.isSmall ? SMALL_PX : HEIGHT_PX,
+    padding: [12, chart.isSmall ? 8 : 40, 0, 0],
     cursor: { sync: { key: "session" }, drag: { x: false, y: false }, points: { size: 7 } },
-    legend: { live: true },
+    legend: { show: !chart.isSmall, live: true },
+    hooks: chart.isSmall ? { setCursor: [(plot) => sayAt(card, plot)] } : {},
     scales: { y: { range: (plot, low, high) => [0, Math.max(high * 1.08, chart.least)] } },
     axes: [
-      { ...lines, size: 34, space: 90, values: (plot, instants) => instants.map((at) => clockWords(at, plot)) },
-      { ...lines, size: AXIS_PX[chart.unit] ?? 80, splits: (plot, axis, low, high) => ticks(chart.unit, high), values: (plot, values) => values.map((value) => (chart.unit === "cores" ? String(Number(value.toFixed(3))) : amount(chart.unit, value))) },
+      { ...lines, show: !chart.isSmall, size: 34, space: 90, values: (plot, instants) => instants.map((at) => clockWords(at, plot)) },
+      { ...lines, show: !chart.isSmall, size: AXIS_PX[chart.unit] ?? 80, splits: (plot, axis, low, high) => ticks(chart.unit, high), values: (plot, values) => values.map((value) => (chart.unit === "cores" ? String(Number(value.toFixed(3))) : amount(chart.unit, value))) },
     ],
     series: [{ label: "", value: (plot, at) => (at === null ? "" : new Date(at * 1000).toLocaleString(LANGUAGE, { timeStyle: "medium", dateStyle: "short" })) }, ...drawn],
   };
+}
+
+/** A small chart has no legend: its head tells the value under the pointer, else the present one. */
+function sayAt(card, plot) {
+  const { idx } = plot.cursor;
+  const value = idx === null || idx === undefined ? null : plot.data[1][idx];
+  card.now.textContent = value === null || value === undefined ? card.present : amount(card.chart.unit, value);
 }
 
 /** Four steps of a round number: of 1, 2, 5 and their tens, or of powers of two for bytes. */

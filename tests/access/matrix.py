@@ -381,6 +381,9 @@ PUT    api-session-priority                401        404        404        404 
 GET    api-session-why                     401        404        404        404        200        200        200        200        200        200
 GET    api-session-logs                    401        404        404        404        200        200        200        200        403        403
 GET    api-session-metrics                 401        404        404        404        200        200        200        200        200        200
+GET    api-session-devices                 401        404        404        404        200        200        200        200        200        200
+GET    api-agent-devices                   401        200        200        200        200        200        200        200        200        200
+GET    api-devices                         401        403        403        403        403        403        403        200        403        200
 GET    api-session-files                   401        404        404        404        200        403        403        403        403        403  ?home
 GET    api-session-stat                    401        404        404        404        200        403        403        403        403        403  ?home
 GET    api-session-content                 401        404        404        404        200        403        403        403        403        403  ?profile

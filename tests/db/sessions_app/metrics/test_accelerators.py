@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from agents.accelerators.base import DeviceUse
-from agents.models import Agent, AgentDevice, ResourceGroup
+from agents.metering.collector import measure_devices
+from agents.models import AgentDevice, ResourceGroup
 from common import clock
 from portal.models import Notification
 from portal.notifications.selectors import notification_text
@@ -33,7 +34,6 @@ from sessions_app.models import (
 from tests.factories import actor_for
 from tests.factories_devices import devices_of, give_devices
 from tests.factories_sessions import Place, make_place
-from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("empty_redis")]
 
@@ -77,7 +77,13 @@ def device_does(place: Place, index: int, percent: int | None, mem_bytes: int | 
 
 def measure(second: float = 0) -> None:
     with clock.frozen_at(NOON + timedelta(seconds=second)):
-        collector.measure_sessions()
+        measure_all()
+
+
+def measure_all() -> None:
+    """A round of devices, and one of sessions."""
+    measure_devices()
+    collector.measure_sessions()
 
 
 def rows(session: ComputeSession, span_s: int) -> list[tuple[int | None, int | None]]:
@@ -127,56 +133,21 @@ def test_a_device_that_falls_silent_is_a_hole_and_hides_no_processor(place: Plac
     assert list(mem) == [GIB // 4, GIB // 4]
 
 
-def test_devices_of_machines_over_the_network_are_not_asked(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+def test_devices_that_were_not_measured_lately_are_a_hole(
+    place: Place, django_assert_num_queries: Any
 ) -> None:
-    from agents.machines import observation
-
-    asked: list[object] = []
-    monkeypatch.setattr(observation, "measure_devices", lambda: asked.append(1) or ())
-    monkeypatch.setattr(observation, "runtime_of", lambda agent: object())
-    assert observation.measure_devices_of(Agent(address="tcp://10.0.0.7:2376")) == ()
-    assert (asked, observation.can_measure_devices(Agent(address="tcp://10.0.0.7:2376"))) == ([], False)
-    assert observation.measure_devices_of(Agent(address="unix:///var/run/docker.sock")) == ()
-    assert asked == [1]
-
-
-def test_a_driver_that_hangs_is_left_out_and_costs_one_wait(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from threading import Event
-
-    go = Event()
-    monkeypatch.setattr(collector, "DEVICE_ROUND_S", 0.2)
-    monkeypatch.setattr(collector, "measure_devices_of", lambda agent: go.wait(60) and ())
     session = run_on(place, 0)
-    try:
-        measure(), measure(10)
-        assert rows(session, SAMPLE_S) == [(None, None)] * 2
-    finally:
-        go.set()
-        wait_until(lambda: collector._device_pool.is_idle, deadline_s=30)
-
-
-def test_only_agents_with_allocated_devices_are_measured(
-    place: Place, django_assert_num_queries: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[int] = []
-    other = make_place()
-    other.run(), place.run()
-    monkeypatch.setattr(collector, "measure_devices_of", lambda agent: asked.append(agent.pk) or ())
-    collector.measure_sessions()
-    assert asked == []
-    run_on(place, 0), run_on(place, 1)
-    with django_assert_num_queries(13):  # one more than without devices
-        collector.measure_sessions()
-    assert asked == [place.agent.pk]
+    device_does(place, 0, 50, 20 * GIB)
+    measure()
+    with clock.frozen_at(NOON + timedelta(seconds=40)), django_assert_num_queries(14):
+        collector.measure_sessions()  # four statements more than without devices
+    assert rows(session, SAMPLE_S) == [(50, 20 * GIB), (None, None)]
 
 
 def test_charts_have_them_where_there_are_any(place: Place) -> None:
     session, other = run_on(place, 0), place.run()
     device_does(place, 0, 37, 20 * GIB)
-    collector.measure_sessions()
+    measure_all()
     [told] = session_metrics(with_parts(session), Window.QUARTER)["kernels"]
     assert (told["device_percent"], told["device_mem_bytes"]) == ([37], [20 * GIB])
     limits = {"device_milli": 1000, "device_mem_bytes": TOTAL, "devices_are_shared": False}
@@ -218,7 +189,7 @@ def watch(since: datetime, until: datetime) -> None:
     moment = since
     while moment <= until:
         with at(moment):
-            collector.measure_sessions()
+            measure_all()
             look()
         moment += timedelta(seconds=55)
 
@@ -335,7 +306,7 @@ def test_neighbour_on_a_shared_device_is_no_activity(
     )
     KernelMetric.objects.filter(kernel=kernel).delete()
     KernelMetric.objects.create(
-        kernel=kernel, span_s=MINUTE_S, at=began, cpu_milli=cpu_milli, device_percent=60
+        kernel=kernel, span_s=MINUTE_S, at=began, cpu_milli=cpu_milli, device_activity=60
     )
     looked_at = [Measurement(session, 5 * MINUTE)]
     assert computing_on_devices(looked_at, began + 2 * MINUTE) == ({session.pk} if is_at_work else set())

@@ -59,9 +59,9 @@ def test_two_readings_make_rates(place: Place) -> None:
     use(place, session, 10, cpu_ns=6 * 10**9, mem_bytes=2 * GIB, net_received_bytes=1000, net_sent_bytes=400)
 
     first, second = rows(session, SAMPLE_S)
-    assert [getattr(first, name) for name in collector.SERIES] == [None, GIB] + [None] * 6
+    assert [getattr(first, name) for name in collector.SERIES] == [None, GIB] + [None] * 7
     # What was sent went back: its container began anew. What the disks did was not told.
-    assert [getattr(second, name) for name in collector.SERIES] == [500, 2 * GIB, 100] + [None] * 5
+    assert [getattr(second, name) for name in collector.SERIES] == [500, 2 * GIB, 100] + [None] * 6
     assert KernelUsage.objects.get().cpu_ns == 6 * 10**9
 
 

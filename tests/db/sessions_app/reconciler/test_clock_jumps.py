@@ -106,7 +106,7 @@ def left_of(place: Place, session: ComputeSession, now: datetime) -> timedelta:
 
 
 def use(session: ComputeSession, since: datetime, minutes: int, *, cpu_milli: int) -> None:
-    start = collector.start_of(since, collector.MINUTE_S)
+    start = clock.start_of(since, collector.MINUTE_S)
     kernel = session.kernels.get()
     KernelMetric.objects.bulk_create(
         KernelMetric(kernel=kernel, span_s=60, at=start + minute * MINUTE, cpu_milli=cpu_milli, mem_bytes=0)

@@ -9,6 +9,7 @@ from sessions_app.metrics.accelerators import (
     Amount,
     DeviceAllocation,
     DeviceShare,
+    DeviceUsage,
     amounts_of,
     device_milli_of,
     device_usage_by_kernel,
@@ -22,14 +23,16 @@ def use(device_id: str, percent: int | None, mem_bytes: int | None = GIB) -> Dev
     return DeviceUse(device_id=device_id, percent=percent, mem_bytes=mem_bytes)
 
 
+def used(allocated: list[DeviceAllocation], *uses: DeviceUse) -> dict[object, DeviceUsage]:
+    return device_usage_by_kernel(allocated, {each.device_id: each for each in uses})
+
+
 def held(kernel_id: str, milli: int, *device_ids: str) -> DeviceAllocation:
     return DeviceAllocation(kernel_id, milli, dict.fromkeys(device_ids, 80 * GIB))
 
 
 def test_a_kernel_does_the_mean_of_its_devices_and_takes_the_sum_of_their_memory() -> None:
-    [present] = device_usage_by_kernel(
-        [held("k", 2000, "a", "b")], [use("a", 90), use("b", 10), use("c", 0)]
-    ).values()
+    [present] = used([held("k", 2000, "a", "b")], use("a", 90), use("b", 10), use("c", 0)).values()
     assert (present.percent, present.mem_bytes) == (50, 2 * GIB)
     assert present.share == DeviceShare(milli=2000, count=2, mem_bytes=160 * GIB, is_alone=True)
 
@@ -37,13 +40,15 @@ def test_a_kernel_does_the_mean_of_its_devices_and_takes_the_sum_of_their_memory
 def test_a_little_on_one_of_many_devices_is_not_nothing() -> None:
     names = [f"d{index}" for index in range(8)]
     uses = [use(name, int(name == "d3")) for name in names]
-    assert device_usage_by_kernel([held("k", 8000, *names)], uses)["k"].percent == 1
+    assert used([held("k", 8000, *names)], *uses)["k"].percent == 1
 
 
 def test_a_device_that_does_not_tell_hides_what_its_kernel_does() -> None:
-    found = device_usage_by_kernel(
+    found = used(
         [held("lost", 2000, "a", "gone"), held("split", 1000, "b"), held("fine", 1000, "c")],
-        [use("a", 5), use("b", None), use("c", 7)],
+        use("a", 5),
+        use("b", None),
+        use("c", 7),
     )
     assert [(found[name].percent, found[name].mem_bytes) for name in ("lost", "split", "fine")] == [
         (None, None),
@@ -53,8 +58,8 @@ def test_a_device_that_does_not_tell_hides_what_its_kernel_does() -> None:
 
 
 def test_shared_devices_have_several_users_and_free_shares_none() -> None:
-    found = device_usage_by_kernel(
-        [held("half", 500, "a"), held("tenth", 100, "a"), held("sole", 300, "b")], [use("a", 50), use("b", 5)]
+    found = used(
+        [held("half", 500, "a"), held("tenth", 100, "a"), held("sole", 300, "b")], use("a", 50), use("b", 5)
     )
     assert {name: found[name].share.is_alone for name in found} == {
         "half": False,
@@ -65,9 +70,7 @@ def test_shared_devices_have_several_users_and_free_shares_none() -> None:
 
 
 def test_devices_of_several_kinds_are_told_together() -> None:
-    [present] = device_usage_by_kernel(
-        [held("k", 1000, "a"), held("k", 1000, "n")], [use("a", 20), use("n", 40)]
-    ).values()
+    [present] = used([held("k", 1000, "a"), held("k", 1000, "n")], use("a", 20), use("n", 40)).values()
     assert (present.percent, present.share.count, present.share.is_alone) == (30, 2, True)
 
 

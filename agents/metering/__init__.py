@@ -1,0 +1,1 @@
+"""Measurements of accelerators: rounds, roll-ups and reads."""

@@ -1,0 +1,95 @@
+"""Reads of measurements of accelerators."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import connection
+
+from agents.accelerators.base import DeviceProcess, DeviceUse
+from agents.metering.collector import KEPT, MINUTE_S, QUARTER_S, SAMPLE_S, SERIES
+from agents.models import DeviceMetric, DeviceReading
+
+PRESENT_FOR = timedelta(seconds=30)
+"""Age up to which a reading counts as present: two rounds may fail."""
+MAX_POINTS = 360
+
+_MOST = tuple(f"{name}_max" for name in SERIES)
+READ_POINTS = f"""
+    SELECT value.device,
+        extract(epoch FROM date_bin(make_interval(secs => %(step)s), metric.at, timestamptz 'epoch'))::bigint AS bin,
+        round(avg(value.percent))::int, round(avg(value.mem_bytes))::bigint, avg(value.watts),
+        round(avg(value.celsius))::int,
+        {", ".join(f"max(coalesce(value.{name}_max, value.{name}))" for name in SERIES)}
+    FROM {DeviceMetric._meta.db_table} AS metric,
+        unnest({", ".join(f"metric.{name}" for name in ("devices", *SERIES, *_MOST))})
+            AS value (device, {", ".join((*SERIES, *_MOST))})
+    WHERE metric.agent_id = ANY(%(agents)s) AND metric.span_s = ANY(%(spans)s)
+        AND metric.at >= %(since)s AND metric.at <= %(until)s AND value.device = ANY(%(devices)s)
+    GROUP BY 1, 2 ORDER BY 1, 2
+"""
+
+
+def present_uses(agent_ids: Collection[int], now: datetime) -> dict[int, DeviceUse]:
+    """Return {primary key of a device: its use} of the machines that were measured within
+    PRESENT_FOR. One query.
+    """
+    readings = DeviceReading.objects.filter(
+        agent__in=agent_ids, at__gte=now - PRESENT_FOR, at__lte=now + PRESENT_FOR
+    )
+    return {pk: use for reading in readings for pk, use in uses_of(reading)}
+
+
+def uses_of(reading: DeviceReading) -> Iterable[tuple[int, DeviceUse]]:
+    """Yield the primary key and the use of each device."""
+    names = (*SERIES, "activity")
+    for pk, *values in zip(reading.devices, *(getattr(reading, name) for name in names), strict=True):
+        told = reading.processes.get(str(pk))
+        processes = None if told is None else tuple(DeviceProcess(*each) for each in told)
+        yield pk, DeviceUse(device_id=str(pk), processes=processes, **dict(zip(names, values, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesGrid:
+    """Part of the past to read, and seconds per point."""
+
+    since: datetime
+    until: datetime
+    step_s: int
+    spans: tuple[int, ...]
+
+
+def series_grid(since: datetime, until: datetime, now: datetime) -> SeriesGrid:
+    """Return the grid of at most MAX_POINTS points: of samples where they are still kept, else of
+    minutes and quarter hours.
+    """
+    if since >= now - KEPT[SAMPLE_S]:
+        return SeriesGrid(since, until, SAMPLE_S, (SAMPLE_S,))
+    unit_s, spans = (MINUTE_S, (MINUTE_S,)) if since >= now - KEPT[MINUTE_S] else (QUARTER_S, (QUARTER_S,))
+    return SeriesGrid(
+        since,
+        until,
+        unit_s * max(1, -(-int((until - since).total_seconds()) // (unit_s * MAX_POINTS))),
+        spans,
+    )
+
+
+def device_series(
+    agent_ids: Sequence[int], device_ids: Sequence[int], grid: SeriesGrid
+) -> Mapping[int, dict[str, list[Any]]]:
+    """Return {primary key of a device: {"at": [epoch seconds], "<series>": [mean], "<series>_max"}}.
+    One query.
+    """
+    names = ("at", *SERIES, *_MOST)
+    found: dict[int, dict[str, list[Any]]] = {pk: {name: [] for name in names} for pk in device_ids}
+    values: dict[str, Any] = {
+        "agents": list(agent_ids), "devices": list(device_ids), "step": grid.step_s, "spans": list(grid.spans),
+        "since": grid.since, "until": grid.until,
+    }  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute(READ_POINTS, values)
+        for pk, *point in cursor.fetchall():
+            for name, value in zip(names, point, strict=True):
+                found[pk][name].append(value)
+    return found
