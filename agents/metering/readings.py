@@ -41,6 +41,21 @@ def present_uses(agent_ids: Collection[int], now: datetime) -> dict[int, DeviceU
     return {pk: use for reading in readings for pk, use in uses_of(reading)}
 
 
+def present_percents(now: datetime) -> dict[int, float]:
+    """Return {primary key of a device: its use in percent} of all devices whose use was measured within
+    PRESENT_FOR. One query.
+    """
+    fresh = DeviceReading.objects.filter(at__gte=now - PRESENT_FOR).values_list(
+        "devices", "activity", "percent"
+    )
+    return {
+        pk: value
+        for devices, activity, percent in fresh
+        for pk, *known in zip(devices, activity, percent, strict=True)
+        if (value := next((each for each in known if each is not None), None)) is not None
+    }
+
+
 def uses_of(reading: DeviceReading) -> Iterable[tuple[int, DeviceUse]]:
     """Yield the primary key and the use of each device."""
     names = (*SERIES, "activity")

@@ -15,7 +15,9 @@ from accounts.selectors import may_do_everything
 from accounts.web.page_access import require_global_overseer
 from agents.capacity.devices import DeviceModel, device_machines, device_models
 from agents.core.device_states import STATE_TITLES, DeviceState
+from agents.metering.readings import present_percents
 from agents.models import ResourceGroup
+from common import clock
 from common.pages.htmx import render_page_or_fragment
 from portal.web.heat_map import NAMED_MACHINES, heat_groups, states_of
 
@@ -23,12 +25,12 @@ from portal.web.heat_map import NAMED_MACHINES, heat_groups, states_of
 @require_GET
 @login_required
 def accelerators(request: HttpRequest) -> HttpResponse:
-    """Show all accelerators as a heat map, and their models. Three queries besides the frame's."""
+    """Show all accelerators as a heat map, and their models. Four queries besides the frame's."""
     actor = require_global_overseer(request)
     chosen = {name: request.GET.get(name, "") for name in ("group", "model", "state")}
     group_names = dict(ResourceGroup.objects.present().values_list("pk", "name"))
     models = [each for each in device_models() if each.group_id in group_names]
-    percents: dict[int, float] = {}
+    percents = present_percents(clock.now())
     machines = [
         (machine, states_of(machine, percents))
         for machine in device_machines(group=chosen["group"], model=chosen["model"])

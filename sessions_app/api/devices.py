@@ -106,7 +106,9 @@ class PresentDeviceOut(serializers.Serializer[Any]):
     model = serializers.CharField()
     profile = serializers.CharField(help_text="Size of a partition; empty for a whole device.")
     parent_id = serializers.CharField(help_text="Device that a partition is a part of.")
-    state = serializers.CharField(help_text="free, held, shared, withheld or gone.")
+    state = serializers.CharField(
+        help_text="free, shared, held, idle (held and unused), ill, withheld, split or absent."
+    )
     withheld_because = serializers.CharField()
     warning = serializers.CharField()
     occupied_milli = serializers.IntegerField(source="occupied")

@@ -10,6 +10,7 @@ from uuid import UUID
 from django.db import connection
 
 from accounts.selectors import sees_everything
+from agents.core.device_states import IDLE_PERCENT, DeviceState, device_state
 from agents.core.states import AgentState
 from agents.metering.collector import MINUTE_S
 from agents.metering.readings import PRESENT_FOR
@@ -17,12 +18,10 @@ from agents.models import Agent, AgentDevice, DeviceMetric, DeviceReading
 from agents.selectors import visible_agents
 from common import clock
 from common.actors import Actor
-from common.values.resources import MILLI
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation, KernelUsage
 
 TOP_SPAN = timedelta(minutes=15)
 TOP = 20
-IDLE_BELOW_PERCENT = 3
 
 _PRESENT = f"""
     SELECT device.id, device.agent_id, agent.name, agent.resource_group_id, device.slot_name, device.index,
@@ -65,16 +64,6 @@ _MEANS = f"""
 """
 
 
-class DeviceState(StrEnum):
-    """State of a device, the worst first."""
-
-    GONE = "gone"
-    WITHHELD = "withheld"
-    HELD = "held"
-    SHARED = "shared"
-    FREE = "free"
-
-
 class Top(StrEnum):
     """Order of notable devices: held by a session and idle, busiest, hottest."""
 
@@ -86,7 +75,7 @@ class Top(StrEnum):
 # Only devices of one allocation: nobody knows who of several does nothing. Measured for most of the span.
 _TOP = {
     Top.WASTED: (
-        f"device.occupied > 0 AND cardinality(held.holders) = 5 AND mean.percent < {IDLE_BELOW_PERCENT} AND mean.times >= 12",
+        f"device.occupied > 0 AND cardinality(held.holders) = 5 AND mean.percent < {IDLE_PERCENT} AND mean.times >= 12",
         "mean.mem_bytes DESC NULLS LAST",
     ),
     Top.BUSIEST: ("mean.percent IS NOT NULL", "mean.percent DESC"),
@@ -138,13 +127,12 @@ class PresentDevice:
 
     @property
     def state(self) -> DeviceState:
-        if not self.is_present:
-            return DeviceState.GONE
-        if self.withheld:
-            return DeviceState.WITHHELD
-        if not self.occupied:
-            return DeviceState.FREE
-        return DeviceState.HELD if self.occupied == MILLI else DeviceState.SHARED
+        return device_state(
+            occupied=self.occupied,
+            is_present=self.is_present,
+            withheld=self.withheld,
+            percent=self.activity,
+        )
 
     @property
     def is_measured(self) -> bool:

@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 
 from accounts.models import User
+from agents.core.device_states import DeviceState
 from agents.metering.collector import measure_devices
 from agents.models import AgentDevice
 from common import clock
 from sessions_app.metrics.device_history import MachineWindow, agent_device_metrics, session_device_metrics
 from sessions_app.metrics.history import Window
-from sessions_app.metrics.present_devices import DeviceState, Top, present_devices, top_devices
+from sessions_app.metrics.present_devices import Top, present_devices, top_devices
 from sessions_app.models import ComputeSession, KernelUsage
 from tests.db.sessions_app.metrics.test_accelerators import device_does, run_on, with_parts
 from tests.factories import actor_for
@@ -65,7 +66,7 @@ def test_devices_have_their_state_use_and_holders(
     measure()
     with clock.frozen_at(NOON), django_assert_num_queries(1):
         found = present_devices(actor_for(superadmin))
-    states = [DeviceState.HELD, DeviceState.SHARED, DeviceState.WITHHELD, DeviceState.GONE]
+    states = [DeviceState.HELD, DeviceState.SHARED, DeviceState.WITHHELD, DeviceState.ABSENT]
     assert [device.state for device in found] == states
     assert [(device.percent, device.mem_percent) for device in found] == [
         (90, 50),
