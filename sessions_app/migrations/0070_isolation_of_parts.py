@@ -16,7 +16,7 @@ CREATE TRIGGER berth_allocations_fixed BEFORE UPDATE ON sessions_app_kernelalloc
 
 
 class Migration(migrations.Migration):
-    dependencies = [("sessions_app", "0068_device_requeue")]
+    dependencies = [("sessions_app", "0069_device_parts")]
 
     operations = [
         migrations.AddField(

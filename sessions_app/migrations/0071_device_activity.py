@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("sessions_app", "0068_device_requeue"),
+        ("sessions_app", "0070_isolation_of_parts"),
     ]
 
     operations = [
