@@ -25,6 +25,7 @@ _MODELS = f"""
             count(*) FILTER (WHERE device.is_present) AS there,
             count(*) FILTER (WHERE device.is_usable AND device.occupied = 0) AS free,
             max(1000 - device.occupied) FILTER (WHERE device.is_usable) AS part,
+            agent.device_model <> '' AND agent.device_model = device.model AS is_named,
             count(*) FILTER (WHERE device.withheld = %(ill)s) AS ill,
             count(*) FILTER (WHERE device.withheld NOT IN ('', %(ill)s)) AS withheld
         FROM {_DEVICE} device JOIN {_AGENT} agent ON agent.id = device.agent_id
@@ -34,7 +35,8 @@ _MODELS = f"""
     )
     SELECT group_id, slot_name, model, profile, max(vendor), max(mem_bytes), count(*), sum(there)::int,
         coalesce(sum(free) FILTER (WHERE is_open), 0)::int, coalesce(max(free) FILTER (WHERE is_open), 0)::int,
-        max(there)::int, coalesce(max(part) FILTER (WHERE is_open), 0)::int, sum(ill)::int, sum(withheld)::int
+        max(there)::int, coalesce(max(part) FILTER (WHERE is_open), 0)::int, sum(ill)::int, sum(withheld)::int,
+        bool_or(is_named)
     FROM machine GROUP BY group_id, slot_name, model, profile HAVING sum(there) > 0
     ORDER BY slot_name, model, profile, group_id
 """
@@ -55,7 +57,7 @@ class DeviceModel(NamedTuple):
 
     `free` are wholly free ones on machines that accept sessions, `most_free` those of one machine.
     `most` is the largest number on one machine, `most_part` the largest free share of one device in
-    thousandths.
+    thousandths. `is_named`: a request can name the model, as machines of it have no other.
     """
 
     group_id: int
@@ -72,6 +74,7 @@ class DeviceModel(NamedTuple):
     most_part: int
     ill: int
     withheld: int
+    is_named: bool
 
 
 def device_models(group_ids: Collection[int] | None = None) -> list[DeviceModel]:

@@ -22,13 +22,20 @@ from sessions_app.core.queue_options import to_zoned_instant
 from sessions_app.core.request import BATCH_FIELDS, SessionRequest
 from sessions_app.core.sizes import BY_KEY, CUSTOM, SIZES, Size, preset_size, size_key
 from sessions_app.core.template_rules import Sharing
-from sessions_app.limits.accelerator_model import device_models_in
 from sessions_app.limits.group_rules import group_label, max_slots_per_session
 from sessions_app.limits.policy_limits import slot_limits
 from sessions_app.models import SessionType
 from sessions_app.selectors import own_sessions
 from sessions_app.session_templates.presets import offered_presets
 from sessions_app.session_templates.quick_start import OWN_FOLDER
+from sessions_app.web.launcher_devices import (
+    CORES_PART,
+    MEM_PART,
+    device_cards,
+    device_requirements,
+    initial_device,
+    requested_devices,
+)
 from sessions_app.web.launcher_fields import LauncherFields
 from vfolders.selectors import own_folders
 
@@ -39,7 +46,7 @@ DEVICE_PREFIX, PLACE_PREFIX = "device_", "at_"
 class LauncherForm(LauncherFields):
     """Form with the actor's choices, convertible to a session request.
 
-    9 queries, all in the constructor; 10 with accelerators. `image_objections` maps image
+    9 queries, all in the constructor; 12 with accelerators. `image_objections` maps image
     references to the reason why they are not allowed in the chosen project.
     """
 
@@ -72,11 +79,18 @@ class LauncherForm(LauncherFields):
         self.device_names = sorted({name for room in self._rooms.values() for name in room} - {CPU, MEM})
         for name in self.device_names:
             self.fields[DEVICE_PREFIX + name] = UncheckedField(required=False, max_length=12, label=name)
-        self.device_models = device_models_in(self.groups) if self.device_names else []
-        models = [(model, model) for model in self.device_models]
-        self._choose("device_model", [("", _("Any")), *models])
-        if not self.is_bound and not self.initial.get("size"):
-            self.initial["size"] = self._first_size()
+        self.device_cards = device_cards(self.groups, self._rooms)
+        if not self.is_bound:
+            if not self.initial.get("size"):
+                self.initial["size"] = self._first_size()
+            if not self.initial.get("device"):
+                self.initial |= self._initial_device()
+
+    def _initial_device(self) -> dict[str, str]:
+        """Return the choice of accelerators for a URL that names amounts, like ?device_cuda=2."""
+        amounts = {name: self.entered(DEVICE_PREFIX + name) for name in self.device_names}
+        asked = {name: text for name, text in amounts.items() if text not in ("", "0")}
+        return initial_device(asked, self.entered("device_model"))
 
     def _choose(self, name: str, choices: list[tuple[str, str]]) -> None:
         self.fields[name].choices = choices  # type: ignore[attr-defined]
@@ -174,8 +188,7 @@ class LauncherForm(LauncherFields):
 
     def resources(self) -> dict[str, str]:
         """Return the resources to request: CPU and memory of the chosen size, else as entered.
-        Devices and shared memory of a preset apply unless other values were entered; "0" removes a
-        device.
+        Devices and shared memory of a preset apply unless others were chosen; "0" removes a device.
         """
         typed = self.cleaned_data
         size = self._size_of(typed.get("size", ""))
@@ -185,6 +198,9 @@ class LauncherForm(LauncherFields):
         for name in self.device_names:
             if text := typed[DEVICE_PREFIX + name].strip():
                 amounts[name] = text
+        if typed["device"] or typed["device_count"].strip() == "0":
+            cpu_mem = {name: amounts[name] for name in (CPU, MEM)}
+            amounts = {**cpu_mem, **requested_devices(typed)}
         amounts = {name: text for name, text in amounts.items() if name in (CPU, MEM) or text != "0"}
         shm: str = typed.get("shm") or ""
         is_untouched = shm in ("", self.fields["shm"].initial)
@@ -198,6 +214,8 @@ class LauncherForm(LauncherFields):
         body = {name: value.strip() if isinstance(value, str) else value for name, value in body.items()}
         if typed["type"] != SessionType.BATCH:
             body = {name: value for name, value in body.items() if name not in BATCH_FIELDS}
+        if "device" in self.data:
+            body |= {name: value for name, value in device_requirements(typed).items() if name in body}
         return body | {
             "resources": self.resources(),
             "mounts": self._mounts(),
@@ -234,11 +252,21 @@ class LauncherForm(LauncherFields):
             if sentence not in told:
                 self.add_error(None, sentence)
 
+    def _device_field_for(self, name: str, slot: str) -> str:
+        """Return the field of the chosen accelerator for an error of the REST field `name`."""
+        if name == "device_model":
+            return "device"
+        return "device_count" if slot == self.cleaned_data["device"].partition(":")[0] else ""
+
     def _field_for(self, name: str) -> str | None:
         """Return the form field for an error of the REST field `name`."""
         slot = name.removeprefix("resources.")
         if name.startswith("dependencies"):
             return "after_when" if name.endswith(".when") else "after"
+        if slot.endswith((MEM_PART, CORES_PART)):
+            return "part_mem" if slot.endswith(MEM_PART) else "part_cores"
+        if self.cleaned_data.get("device") and (own_device := self._device_field_for(name, slot)):
+            return own_device
         own = "folders" if name.startswith("mounts") else "cpu" if name == "resources" else slot
         if own in ("cpu", "mem") and self._size_of(self.cleaned_data.get("size", "")):
             own = "size"  # the CPU and memory fields are hidden then

@@ -36,6 +36,7 @@ from sessions_app.models import ComputeSession, SessionTemplate, SessionType
 from sessions_app.session_templates.quick_start import copy_request_body
 from sessions_app.session_templates.templates import request_body
 from sessions_app.web.forms import DEVICE_PREFIX, PLACE_PREFIX, LauncherForm
+from sessions_app.web.launcher_devices import DeviceCard, initial_device
 from sessions_app.web.launcher_fields import LauncherFields
 from vfolders.selectors import own_folders
 
@@ -48,6 +49,13 @@ MIB = 2**20
 STEPS = {CPU: 500, MEM: 256 * MIB}
 LABELS = {CPU: "CPU", MEM: gettext_noop("Memory")}
 SHOWN_GROUPS = 3
+_ANCHORS = {
+    "folders": "folders-title",
+    "size": "size-title",
+    "image": "what-title",
+    "device": "devices-title",
+    "device_as": "devices-title",
+}
 ALWAYS_SHOWN = (
     NON_FIELD_ERRORS, "type", "name", "project", "image", "command", "timeout_s", "max_retries", "requeues", "size", "cpu", "mem", "folders",
 )  # fmt: skip
@@ -56,12 +64,14 @@ ALWAYS_SHOWN = (
 
 def form_parts(form: LauncherForm) -> dict[str, Any]:
     """Return the form as cards and rows."""
+    devices = device_card_rows(form)
     return {
         "types": type_cards(form),
         "images": image_cards(form) if len(form.images) <= MAX_IMAGE_CARDS else [],
         "sizes": size_cards(form),
         "sliders": [slider(form, name) for name in (CPU, MEM)],
-        "devices": [device_row(form, name) for name in form.device_names],
+        "devices": devices,
+        "has_chosen_device": any(row["is_chosen"] for row in devices),
         "folders": folder_rows(form),
         "room": room_facts(form),
         "has_more": any(
@@ -118,7 +128,7 @@ def size_cards(form: LauncherForm) -> list[dict[str, Any]]:
 
 def _fields_of(size: Size) -> dict[str, str]:
     """Return the amounts of a size by form field."""
-    devices = {DEVICE_PREFIX + name: amount for name, amount in size.devices.items()}
+    devices = initial_device(size.devices, "")
     shm = {"shm": size.shm} if size.shm else {}
     return {"cpu": size.cpu, "mem": size.mem, **devices, **shm}
 
@@ -135,28 +145,32 @@ def slider(form: LauncherForm, name: str) -> dict[str, Any]:
     }
 
 
-def device_row(form: LauncherForm, name: str) -> dict[str, Any]:
-    """Return a device field; disabled if the resource group has no such device, unless a value was
-    entered that must be corrected.
+def device_card_rows(form: LauncherForm) -> list[dict[str, Any]]:
+    """Return cards of accelerators as [{"card", "id", "words", "has_free", "is_chosen"}]: those of the
+    chosen group first. One is chosen if the form names it, in the chosen group if that has it.
     """
-    field = form[DEVICE_PREFIX + name]
-    if name not in form.room and not field.value():
-        field.field.widget.attrs["disabled"] = True
-    return {"field": field, "words": _device_words(form, name)}
+    chosen, group = form.entered("device"), form.chosen_group
+    cards = sorted(form.device_cards, key=lambda card: group is None or card.group != group.name)
+    first = next((card for card in cards if card.key == chosen), None)
+    return [
+        {
+            "card": card,
+            "id": f"{card.group}/{card.key}",
+            "words": _free_words(card),
+            "is_chosen": card is first,
+        }
+        for card in cards
+    ]
 
 
-def _device_words(form: LauncherForm, name: str) -> str:
-    room = form.room.get(name)
-    if room is None:
-        return _("None in this resource group")
-    free, most = format_amount(name, room.most_free), format_amount(name, room.largest)
-    return _("{free} free on one machine, {most} at most").format(free=free, most=most)
+def _free_words(card: DeviceCard) -> str:
+    return _("{free} of {total} free").format(free=max(0, card.free), total=card.total)
 
 
 def room_facts(form: LauncherForm) -> dict[str, Any]:
     """Return bounds for the script in base units: {"slots": {name: {"min", "left", "most", "step",
-    "words"}}, "sizes": {key: objection}, "images": {reference: objection}, "devices": {control:
-    {"has", "words"}}}.
+    "words"}}, "sizes": {key: objection}, "images": {reference: objection}, "devices": {id of a card:
+    words}}.
     """
     minimum = ResourceSlots(form.chosen_image.min_slots if form.chosen_image else {})
     slots = {
@@ -171,10 +185,7 @@ def room_facts(form: LauncherForm) -> dict[str, Any]:
         if name in STEPS
     }
     sizes = {size.key: form.objection_to(size.slots) for size in form.sizes}
-    devices = {
-        DEVICE_PREFIX + name: {"has": name in form.room, "words": _device_words(form, name)}
-        for name in form.device_names
-    }
+    devices = {f"{card.group}/{card.key}": _free_words(card) for card in form.device_cards}
     return {"slots": slots, "sizes": sizes, "images": form.image_objections, "devices": devices}
 
 
@@ -231,6 +242,7 @@ def _initial_from_request(actor: Actor, request: SessionRequest) -> dict[str, An
     if actor.impersonator_id:
         body.pop("environment", None)
     amounts = {name: amount_input(name, amount) for name, amount in request.slots.items()}
+    devices = {name: str(text) for name, text in request.resources.to_json().items() if name not in (*STEPS, "shm")}
     folders = list(own_folders(actor))
     known = {folder.name: folder for folder in folders} | {str(folder.pk): folder for folder in folders}
     mounts = [(known[mount.folder], mount) for mount in request.mounts if mount.folder in known]
@@ -238,7 +250,8 @@ def _initial_from_request(actor: Actor, request: SessionRequest) -> dict[str, An
         **{name: value for name, value in body.items() if name in LauncherFields.base_fields},
         "elsewhere": request.may_run_elsewhere,
         "size": size_key(amounts[CPU], amounts[MEM]),
-        **{name if name in STEPS else DEVICE_PREFIX + name: amount for name, amount in amounts.items()},
+        **{name: amounts[name] for name in STEPS},
+        **initial_device(devices, request.device_model),
         "shm": amount_input(MEM, request.shm_bytes),
         "folders": [str(folder.pk) for folder, _mount in mounts],
         "readonly": [str(folder.pk) for folder, mount in mounts if mount.readonly],
@@ -331,7 +344,7 @@ def _problems(form: LauncherForm) -> list[dict[str, str]]:
     for name in (None, *form.fields):
         errors = form.non_field_errors() if name is None else form[name].errors
         label = "" if name is None else str(form[name].label)
-        anchor = {"folders": "folders-title", "size": "size-title", "image": "what-title"}.get(
+        anchor = _ANCHORS.get(
             name or "", f"id_{name}"
         )
         found += [{"id": anchor if name else "", "label": label, "text": str(text)} for text in errors]

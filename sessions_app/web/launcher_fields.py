@@ -23,6 +23,7 @@ from sessions_app.models import SessionType
 from sessions_app.web.environment_text import format_variables, parse_variables
 
 T = TypeVar("T")
+WHOLE, PART = "whole", "part"
 
 
 class SwitchField(UncheckedChoice):
@@ -98,6 +99,61 @@ class LauncherFields(forms.Form):
         label=gettext_lazy("Shared memory"),
         required=False,
         help_text=gettext_lazy("Part of the memory."),
+    )
+    device = UncheckedChoice(required=False, label=gettext_lazy("Accelerators"))
+    device_as = UncheckedChoice(
+        required=False,
+        initial=WHOLE,
+        label=gettext_lazy("Whole or in part"),
+        choices=[(WHOLE, gettext_lazy("Whole devices")), (PART, gettext_lazy("A part of one"))],
+        widget=forms.RadioSelect,
+    )
+    device_count = UncheckedField(
+        required=False, initial="1", max_length=12, label=gettext_lazy("Number of devices")
+    )
+    part_mem = UncheckedField(
+        required=False,
+        max_length=12,
+        label=gettext_lazy("Device memory"),
+        help_text=gettext_lazy("Like 20g."),
+    )
+    part_cores = UncheckedField(
+        required=False,
+        max_length=12,
+        label=gettext_lazy("Computing, in percent"),
+        help_text=gettext_lazy("Like 30; empty: by its memory."),
+    )
+    device_mem = UncheckedField(
+        required=False,
+        max_length=12,
+        label=gettext_lazy("Least memory of each"),
+        help_text=gettext_lazy("Like 40g: any device that has as much."),
+    )
+    device_api = UncheckedField(
+        required=False,
+        max_length=6,
+        label=gettext_lazy("Least CUDA or ROCm"),
+        help_text=gettext_lazy("Version that the driver must support, like 12.4."),
+    )
+    linked_devices = SwitchField(
+        initial=False,
+        label=gettext_lazy("Links between them"),
+        on="yes",
+        off="",
+        choices=[("", gettext_lazy("Any")), ("yes", gettext_lazy("All linked with each other"))],
+        help_text=gettext_lazy("By NVLink or similar, on one machine."),
+    )
+    isolation = UncheckedChoice(
+        required=False,
+        initial="",
+        label=gettext_lazy("Least isolation"),
+        choices=[
+            ("", gettext_lazy("Any")),
+            ("cooperative", gettext_lazy("Limits of a library")),
+            ("server", gettext_lazy("Limits of MPS for each process")),
+            ("driver", gettext_lazy("Memory limit of the driver")),
+            ("hardware", gettext_lazy("Slice in hardware")),
+        ],
     )
     folders = UncheckedMultipleChoice(
         required=False, widget=forms.CheckboxSelectMultiple, label=gettext_lazy("Folders")

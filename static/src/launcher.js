@@ -2,6 +2,7 @@
 // server last said of the room, asks for the summary while one types, and keeps the form in the address, so that it can
 // be sent to somebody or kept as a bookmark.
 
+import { DeviceChoice } from "./launcher_devices.js";
 import { format, gettext } from "./words.js";
 
 const NOT_IN_ADDRESS = new Set(["csrfmiddlewaretoken", "csrf_opened_by", "once", "environment", "callback_url", "start_at", "time_zone"]); // variables and callbacks may hold secrets; a time of day is another instant elsewhere
@@ -28,6 +29,7 @@ const WRITE = {
 const filled = new WeakMap();
 
 function start(form) {
+  const devices = new DeviceChoice(form);
   const sliders = [...form.querySelectorAll("[data-slider]")].map((element) => new Slider(element, form));
   const summary = form.querySelector("[data-launch-summary]");
   const say = quietly(form.querySelector("[data-launch-said]"));
@@ -37,11 +39,12 @@ function start(form) {
     for (const slider of sliders) slider.heed(facts.slots[slider.slot]);
     markSizes(form, facts.sizes);
     markImages(form, facts.images);
-    markDevices(form, facts.devices);
+    devices.update(facts.devices);
   };
   form.addEventListener("input", ({ target }) => {
     if (target.matches(".slider-input")) return;
-    if (target.name === "size") fillAmounts(form, target);
+    if (target.name === "size") devices.choose(fillAmounts(form, target));
+    devices.heed(target);
     for (const slider of sliders) slider.follow();
     unmark(target);
     keepInAddress(form);
@@ -130,26 +133,21 @@ function markImages(form, objections) {
   }
 }
 
-/** A device that the resource group has none of is asked for no more; what was typed stays, and is refused. */
-function markDevices(form, devices) {
-  for (const [name, { has, words }] of Object.entries(devices)) {
-    const field = form.elements[name];
-    if (!field) continue; // came to the cluster meanwhile
-    field.disabled = !has && !field.value && field !== document.activeElement;
-    form.querySelector(`[data-device-words="${name}"]`).textContent = words;
-  }
-}
-
-/** A size fills in its numbers. What only the size before it said, as a device of a preset, goes with that one. */
+/**
+ * A size fills in its numbers. What only the size before it said, as a device of a preset, goes with that one. Returns
+ * the device that it names: "" for none any more, undefined where neither says anything of devices.
+ */
 function fillAmounts(form, radio) {
-  const amounts = JSON.parse(radio.dataset.sizeFields ?? "{}");
-  for (const name of filled.get(form) ?? []) {
-    if (!(name in amounts) && form.elements[name]) form.elements[name].value = form.elements[name].defaultValue;
+  const { device, ...amounts } = JSON.parse(radio.dataset.sizeFields ?? "{}");
+  const before = filled.get(form) ?? [];
+  for (const name of before) {
+    if (!(name in amounts) && form.elements[name]) form.elements[name].value = form.elements[name].defaultValue ?? "";
   }
   for (const [name, amount] of Object.entries(amounts)) {
-    if (form.elements[name]) Object.assign(form.elements[name], { value: amount, disabled: false });
+    if (form.elements[name]) form.elements[name].value = amount;
   }
   filled.set(form, Object.keys(amounts).filter((name) => name !== "cpu" && name !== "mem"));
+  return device ?? (before.includes("device_count") ? "" : undefined);
 }
 
 /** The offer of the summary: as much as is free. */

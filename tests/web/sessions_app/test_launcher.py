@@ -12,13 +12,15 @@ import pytest
 from django.test import Client
 
 from accounts.models import User
-from agents.models import AgentSlot, ResourceGroup
+from agents.models import Agent, AgentSlot, ResourceGroup
 from common import clock
 from common.actors import SYSTEM
 from images.models import ContainerImage
+from scheduler.tick import run_tick
 from sessions_app.models import ComputeSession
 from sessions_app.session_templates.presets import create_preset
 from tests.factories import make_user
+from tests.factories_devices import give_devices
 from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_sessions import GIB, Place, make_place
 
@@ -340,33 +342,46 @@ def test_a_size_below_what_the_image_needs_cannot_be_chosen(place: Place, browse
     assert "3 GiB needed by the environment" in page
 
 
-def test_devices_of_the_group_can_be_asked_for(place: Place, browser: Client) -> None:
-    AgentSlot.objects.create(agent=place.agent, slot_name="cuda", capacity=2000)
+def test_accelerators_are_cards_of_all_groups_with_what_is_free(place: Place, browser: Client) -> None:
+    give_devices(place.agent, 2, "Big One")
+    Agent.objects.update(device_model="Big One")
+    other = make_place()
+    AgentSlot.objects.create(agent=other.agent, slot_name="cuda", capacity=4000)
 
     page = browser.get(LAUNCHER).content.decode()
-    browser.post(LAUNCHER, typed(place, device_cuda="1"))
-    refused = browser.post(LAUNCHER, typed(place, name="b", device_cuda="lots")).content.decode()
+    cards = re.findall(r'name="device" value="([^"]*)" data-group="([^"]*)" data-most="(\d+)"', page)
+    assert cards == [("gpu:Big One", place.group.name, "2"), ("cuda", other.group.name, "4")]
+    assert "2 of 2 free" in page
+    assert "4 of 4 free" in page
 
+<<<<<<< HEAD
     assert "2 × NVIDIA GPU free on one machine, 2 × NVIDIA GPU at most" in page
     assert ComputeSession.objects.get().requested_slots["cuda"] == 1000
     assert "is-invalid" in control(refused, "device_cuda")
+=======
+    browser.post(LAUNCHER, typed(place, device="gpu:Big One", device_count="1"))
+    session = ComputeSession.objects.get()
+    assert (session.requested_slots["gpu"], session.device_model) == (1000, "Big One")
+    run_tick(place.group.pk)
+    assert "1 of 2 free" in html.unescape(browser.post(SUMMARY, typed(place)).content.decode())
+>>>>>>> fa630787 (Offer accelerators in the launcher as cards of all groups)
 
 
-def test_devices_are_asked_for_only_where_the_chosen_group_has_some(place: Place, browser: Client) -> None:
+def test_a_wrong_number_of_accelerators_is_marked_and_an_address_names_a_card(
+    place: Place, browser: Client
+) -> None:
     AgentSlot.objects.create(agent=place.agent, slot_name="cuda", capacity=2000)
-    ResourceGroup.objects.create(name="without")
+    refused = browser.post(LAUNCHER, typed(place, device="cuda", device_count="lots")).content.decode()
+    assert "is-invalid" in control(refused, "device_count")
+    page = browser.get(LAUNCHER, {"device_cuda": "2"}).content.decode()
+    assert re.search(r'name="device" value="cuda"[^>]* checked', page)
+    assert 'value="2"' in control(page, "device_count")
+    browser.post(LAUNCHER, typed(place, name="none", device="", device_count="0"))
+    assert "cuda" not in ComputeSession.objects.get().requested_slots
 
-    def shown(**chosen: str) -> tuple[bool, bool]:
-        page = browser.get(LAUNCHER, chosen).content.decode()
-        return "disabled" in control(page, "device_cuda"), "None in this resource group" in page
 
-    assert shown(resource_group=place.group.name) == (False, False)
-    assert shown(resource_group="without") == (True, True)
-    assert shown(resource_group="without", device_cuda="1")[0] is False, "to be taken back"
-
-    summary = browser.post(SUMMARY, typed(place, resource_group="without")).content.decode()
-    [facts] = re.findall(r'data-room="([^"]*)"', summary)
-    assert json.loads(html.unescape(facts))["devices"]["device_cuda"]["has"] is False
+def test_without_accelerators_nothing_is_said_of_them(place: Place, browser: Client) -> None:
+    assert 'name="device"' not in browser.get(LAUNCHER).content.decode()
 
 
 def test_a_device_of_a_preset_is_taken_away_by_hand(place: Place, browser: Client) -> None:
