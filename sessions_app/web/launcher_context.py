@@ -242,7 +242,9 @@ def _initial_from_request(actor: Actor, request: SessionRequest) -> dict[str, An
     if actor.impersonator_id:
         body.pop("environment", None)
     amounts = {name: amount_input(name, amount) for name, amount in request.slots.items()}
-    devices = {name: str(text) for name, text in request.resources.to_json().items() if name not in (*STEPS, "shm")}
+    devices = {
+        name: str(text) for name, text in request.resources.to_json().items() if name not in (*STEPS, "shm")
+    }
     folders = list(own_folders(actor))
     known = {folder.name: folder for folder in folders} | {str(folder.pk): folder for folder in folders}
     mounts = [(known[mount.folder], mount) for mount in request.mounts if mount.folder in known]
@@ -344,9 +346,7 @@ def _problems(form: LauncherForm) -> list[dict[str, str]]:
     for name in (None, *form.fields):
         errors = form.non_field_errors() if name is None else form[name].errors
         label = "" if name is None else str(form[name].label)
-        anchor = _ANCHORS.get(
-            name or "", f"id_{name}"
-        )
+        anchor = _ANCHORS.get(name or "", f"id_{name}")
         found += [{"id": anchor if name else "", "label": label, "text": str(text)} for text in errors]
     return found
 

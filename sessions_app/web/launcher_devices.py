@@ -52,9 +52,7 @@ def device_cards(
         card
         for group in groups
         for slot in slots[group.pk]
-        for card in _cards_of_slot(
-            group, slot, rooms[group.pk][slot], known.get((group.pk, slot), []), rules
-        )
+        for card in _cards_of_slot(group, slot, rooms[group.pk][slot], known.get((group.pk, slot), []), rules)
     ]
 
 
