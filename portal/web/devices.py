@@ -19,7 +19,7 @@ from agents.selectors import access_agent
 from common.actors import Actor
 from common.pages.htmx import render_page_or_fragment
 from common.rest.actor import actor_of
-from common.values.resources import CPU, MEM, MILLI, in_order
+from common.values.resources import CPU, MEM, MILLI, format_version, in_order, slot_title
 from sessions_app.models import ComputeSession, KernelAllocation
 from sessions_app.presentation import session as presentation_session
 from sessions_app.selectors import visible_sessions
@@ -103,15 +103,10 @@ def device_rows(actor: Actor, devices: Sequence[AgentDevice]) -> list[DeviceRow]
                 occupied=device.occupied, is_present=device.is_present, withheld=device.withheld
             ),
             holders=holders.get(device.pk, ()),
-            api_version=format_api_version(device.api_version),
+            api_version=format_version(device.api_version) if device.api_version else "",
         )
         for device in devices
     ]
-
-
-def format_api_version(version: int) -> str:
-    """Return 12040 as "12.4"; "" if unknown."""
-    return f"{version // 1000}.{version % 1000 // 10}" if version else ""
 
 
 def _holders(actor: Actor, device_ids: Sequence[int]) -> Mapping[int, list[Holder]]:
@@ -138,7 +133,7 @@ def _meters(agent: Agent) -> list[dict[str, Any]]:
     titles = {CPU: _("CPU"), MEM: _("Memory")}
     return [
         {
-            "label": titles.get(name, name),
+            "label": titles.get(name, slot_title(name)),
             "slot": name,
             "used": occupied[name],
             "limit": allocatable[name],

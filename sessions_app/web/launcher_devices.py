@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from agents.capacity.devices import DeviceModel, device_models
 from agents.models import ResourceGroup, SharingMode, SharingRule
 from agents.selectors import SlotCapacity
-from common.values.resources import CPU, MEM, MILLI
+from common.values.resources import CPU, MEM, MILLI, slot_title
 from sessions_app.web.launcher_fields import PART
 
 REQUIREMENTS = ("device_mem", "device_api", "linked_devices", "isolation")
@@ -93,8 +93,8 @@ def _cards_of_slot(
 def _title_of_any(slot: str, models: Sequence[DeviceModel]) -> str:
     if len(models) == 1:
         [model] = models
-        return f"{model.model} {model.profile}".strip() or slot
-    return _("Any {slot}").format(slot=slot) if models else slot
+        return f"{model.model} {model.profile}".strip() or slot_title(slot)
+    return _("Any {slot}").format(slot=slot_title(slot)) if models else slot_title(slot)
 
 
 def _part_words(

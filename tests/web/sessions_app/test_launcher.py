@@ -1,7 +1,6 @@
 """The launcher works without scripts, keeps what was typed, and marks errors."""
 
 import html
-import json
 import re
 from collections.abc import Callable
 from datetime import timedelta
@@ -354,17 +353,11 @@ def test_accelerators_are_cards_of_all_groups_with_what_is_free(place: Place, br
     assert "2 of 2 free" in page
     assert "4 of 4 free" in page
 
-<<<<<<< HEAD
-    assert "2 × NVIDIA GPU free on one machine, 2 × NVIDIA GPU at most" in page
-    assert ComputeSession.objects.get().requested_slots["cuda"] == 1000
-    assert "is-invalid" in control(refused, "device_cuda")
-=======
     browser.post(LAUNCHER, typed(place, device="gpu:Big One", device_count="1"))
     session = ComputeSession.objects.get()
     assert (session.requested_slots["gpu"], session.device_model) == (1000, "Big One")
     run_tick(place.group.pk)
     assert "1 of 2 free" in html.unescape(browser.post(SUMMARY, typed(place)).content.decode())
->>>>>>> fa630787 (Offer accelerators in the launcher as cards of all groups)
 
 
 def test_a_wrong_number_of_accelerators_is_marked_and_an_address_names_a_card(
