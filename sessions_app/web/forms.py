@@ -84,7 +84,7 @@ class LauncherForm(LauncherFields):
             if not self.initial.get("size"):
                 self.initial["size"] = self._first_size()
             if not self.initial.get("device"):
-                self.initial |= self._initial_device()
+                self.initial.update(self._initial_device())
 
     def _initial_device(self) -> dict[str, str]:
         """Return the choice of accelerators for a URL that names amounts, like ?device_cuda=2."""
@@ -215,7 +215,7 @@ class LauncherForm(LauncherFields):
         if typed["type"] != SessionType.BATCH:
             body = {name: value for name, value in body.items() if name not in BATCH_FIELDS}
         if "device" in self.data:
-            body |= {name: value for name, value in device_requirements(typed).items() if name in body}
+            body |= device_requirements(typed)
         return body | {
             "resources": self.resources(),
             "mounts": self._mounts(),

@@ -12,7 +12,13 @@ from agents.selectors import SlotCapacity
 from common.values.resources import CPU, MEM, MILLI, slot_title
 from sessions_app.web.launcher_fields import PART
 
-REQUIREMENTS = ("device_mem", "device_api", "linked_devices", "isolation")
+NO_REQUIREMENTS = {
+    "device_model": "",
+    "device_mem": "",
+    "device_api": "",
+    "linked_devices": False,
+    "isolation": "",
+}
 MEM_PART, CORES_PART = ".mem", ".cores"
 
 
@@ -127,9 +133,9 @@ def device_requirements(typed: Mapping[str, Any]) -> dict[str, Any]:
     not go with the choice.
     """
     if not typed["device"]:
-        return {"device_model": "", **dict.fromkeys(REQUIREMENTS)}
+        return {**NO_REQUIREMENTS}
     is_part = typed["device_as"] == PART
-    demands = {name: typed[name] for name in REQUIREMENTS}
+    demands = {name: typed[name] for name in NO_REQUIREMENTS}
     return {
         **demands,
         "device_model": typed["device"].partition(":")[2],
