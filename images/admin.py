@@ -38,7 +38,8 @@ class ContainerImageAdmin(InputAdmin):
         "The history of sessions says which image they ran. Disable it instead: then nobody starts it."
     )
     readonly_fields: ClassVar = (
-        "reference", "apps", "min_slots", "architecture", "digest", "size_bytes", "built_at", "created_at",
+        "reference", "apps", "min_slots", "accelerators", "min_cuda", "architecture", "digest", "size_bytes",
+        "built_at", "created_at",
     )  # fmt: skip
 
     def has_add_permission(self, request: object) -> bool:

@@ -55,7 +55,8 @@ class ContainerImage(models.Model):
     machines.
 
     `apps` is a list of images.core.labels.AppHint.to_json(), `min_slots` holds amounts in base
-    units; both were validated when they were read from the labels.
+    units; both were validated when they were read from the labels. `accelerators` are the only device
+    slots that the image can use, none: any; `min_cuda` is the CUDA that it needs, as 12040 for 12.4.
     """
 
     reference = models.CharField(max_length=MAX_REFERENCE, unique=True)
@@ -67,6 +68,8 @@ class ContainerImage(models.Model):
     icon = models.CharField(max_length=40, blank=True)
     apps = models.JSONField(default=list, blank=True)
     min_slots = models.JSONField(default=dict, blank=True)
+    accelerators = models.JSONField(default=list, db_default=[], blank=True)
+    min_cuda = models.PositiveIntegerField(default=0, db_default=0)
     bears_readonly_root = models.BooleanField(
         default=False,
         help_text="The programs of the image write only to the home directory, /tmp and /var/tmp.",

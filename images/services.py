@@ -31,6 +31,8 @@ class ImageFacts(Protocol):
     @property
     def labels(self) -> Mapping[str, str]: ...
     @property
+    def environment(self) -> Mapping[str, str]: ...
+    @property
     def architecture(self) -> str: ...
     @property
     def created_at(self) -> datetime | None: ...
@@ -48,7 +50,7 @@ def discover_image(*, actor: Actor, reference: str, facts: ImageFacts) -> Contai
     with invalid_field("reference"):
         parsed = parse_reference(reference)
 
-    hints = read_hints(facts.labels)
+    hints = read_hints(facts.labels, facts.environment)
     content = {
         "digest": facts.image_id,
         "size_bytes": facts.size_bytes,
@@ -56,6 +58,8 @@ def discover_image(*, actor: Actor, reference: str, facts: ImageFacts) -> Contai
         "built_at": facts.created_at,
         "apps": [app.to_json() for app in hints.apps],
         "min_slots": hints.min_slots.to_json(),
+        "accelerators": list(hints.accelerators),
+        "min_cuda": hints.min_cuda,
         "bears_readonly_root": hints.bears_readonly_root,
     }
 
@@ -70,7 +74,7 @@ def discover_image(*, actor: Actor, reference: str, facts: ImageFacts) -> Contai
             "is_enabled": hints.is_session_image,
         },
     )
-    if not is_new and image.digest == facts.image_id:
+    if not is_new and all(getattr(image, name) == value for name, value in content.items()):
         return image
     if not is_new:
         for name, value in content.items():

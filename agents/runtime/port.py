@@ -265,7 +265,8 @@ class EngineInfo:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageInfo:
     """An image on the machine.
-    `references` are its names: tags (`berth/python:1`) and digests (`name@sha256:…`).
+    `references` are its names: tags (`berth/python:1`) and digests (`name@sha256:…`). `environment`
+    are its variables; empty in a list of images.
     """
 
     image_id: str
@@ -274,6 +275,7 @@ class ImageInfo:
     labels: Mapping[str, str]
     architecture: str
     created_at: datetime | None
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from common.values.resources import MEM, MILLI
+from common.values.resources import MEM, MILLI, format_version
 from images.models import ContainerImage
 from images.selectors import image_refusals
 
@@ -22,6 +22,12 @@ class ImageOut(serializers.ModelSerializer[ContainerImage]):
     apps = ImageAppOut(many=True)
     minimum = serializers.SerializerMethodField()
     registry = serializers.SlugRelatedField[Any](slug_field="name", read_only=True, allow_null=True)
+    accelerators = serializers.ListField(
+        child=serializers.CharField(), help_text="The only device slots that the image can use; empty: any."
+    )
+    min_cuda = serializers.SerializerMethodField(
+        help_text="CUDA that the image needs, like 12.4; empty: none."
+    )
     is_allowed = serializers.SerializerMethodField(
         help_text="true if policies allow you to start the image, in the given project."
     )
@@ -32,10 +38,13 @@ class ImageOut(serializers.ModelSerializer[ContainerImage]):
     class Meta:
         model = ContainerImage
         fields = (
-            "id", "reference", "title", "description", "icon", "apps", "minimum", "architecture", "digest",
-            "size_bytes", "registry", "is_allowed", "objections", "built_at", "created_at",
+            "id", "reference", "title", "description", "icon", "apps", "minimum", "accelerators", "min_cuda",
+            "architecture", "digest", "size_bytes", "registry", "is_allowed", "objections", "built_at", "created_at",
         )  # fmt: skip
         read_only_fields = fields
+
+    def get_min_cuda(self, image: ContainerImage) -> str:
+        return format_version(image.min_cuda) if image.min_cuda else ""
 
     def get_is_allowed(self, image: ContainerImage) -> bool:
         return not self.get_objections(image)

@@ -1,4 +1,4 @@
-"""Parses an image's labels into hints: apps, minimum resources, texts. Pure.
+"""Parses an image's labels into hints: apps, minimum resources, accelerators, texts. Pure.
 
 Labels are untrusted text, written by the author of the image. Invalid ones are ignored and listed
 in `problems`; an image without labels works.
@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from common.values.resources import CPU, MEM, ResourceSlots, parse_slots
@@ -23,12 +24,24 @@ MAX_WORD = 1024
 MAX_TITLE = 60
 MAX_DESCRIPTION = 500
 MAX_PORT = 65535
+MAX_ACCELERATORS = 8
+NVIDIA_NEEDS = "NVIDIA_REQUIRE_CUDA"
+"""Variable in which NVIDIA's images state the CUDA that they need: alternatives, separated by spaces,
+of conditions, separated by commas, like "cuda>=12.4 brand=tesla,driver>=525". The alternatives need
+NVIDIA's compatibility libraries, so only the version counts.
+"""
 
 _APP_NAME = re.compile(r"(?=.{1,20}\Z)[a-z0-9]+(?:-+[a-z0-9]+)*\Z")
 _HEALTH = re.compile(r"/(?!/)[A-Za-z0-9._~/?=&%-]{0,199}\Z")
 _ICON = re.compile(r"[a-z0-9-]{1,40}\Z")
 _SERVICE = re.compile(r"([a-z0-9-]{1,20}):(http|preopen):\[?(\d{1,5})\b")
+_ACCELERATOR = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
+_VERSION = re.compile(r"(\d{1,3})(?:\.(\d{1,2}))?(?:\.\d+)*\Z", re.ASCII)
+_LEAST_CUDA = re.compile(r"(?:\A|[ ,])cuda>=([0-9.]{1,16})(?=[ ,]|\Z)")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +63,9 @@ class AppHint:
 
 @dataclass(frozen=True, slots=True)
 class ImageHints:
-    """All valid hints; texts are empty and amounts zero if the image has none."""
+    """All valid hints; texts are empty and amounts zero if the image has none. `accelerators`: the
+    only device slots that it can use, none: any. `min_cuda`: as 12040 for CUDA 12.4.
+    """
 
     title: str = ""
     description: str = ""
@@ -59,12 +74,14 @@ class ImageHints:
     bears_readonly_root: bool = False
     apps: tuple[AppHint, ...] = ()
     min_slots: ResourceSlots = field(default_factory=ResourceSlots)
+    accelerators: tuple[str, ...] = ()
+    min_cuda: int = 0
     problems: tuple[str, ...] = ()
 
 
-def read_hints(labels: Mapping[str, str]) -> ImageHints:
-    """Return the hints in Berth's labels, and apps and amounts from the ai.backend.* labels if
-    those are absent. Never raises.
+def read_hints(labels: Mapping[str, str], environment: Mapping[str, str] = NO_VARIABLES) -> ImageHints:
+    """Return the hints in Berth's labels, and apps, amounts and accelerators from the ai.backend.*
+    labels, and the least CUDA from NVIDIA's variable, if those are absent. Never raises.
     """
     problems: list[str] = []
     icon = labels.get(f"{OWN}icon", "")
@@ -76,6 +93,8 @@ def read_hints(labels: Mapping[str, str]) -> ImageHints:
         bears_readonly_root=labels.get(f"{OWN}readonly-root") == "true",
         apps=_apps(labels, problems),
         min_slots=_min_slots(labels, problems),
+        accelerators=_accelerators(labels, problems),
+        min_cuda=_min_cuda(labels, environment, problems),
         problems=tuple(problems),
     )
 
@@ -163,6 +182,26 @@ def _min_slots(labels: Mapping[str, str], problems: list[str]) -> ResourceSlots:
     except ValueError as error:
         problems.append(str(error))
         return ResourceSlots()
+
+
+def _accelerators(labels: Mapping[str, str], problems: list[str]) -> tuple[str, ...]:
+    text = labels.get(f"{OWN}accelerators", labels.get(f"{OTHER}accelerators", ""))
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if len(names) > MAX_ACCELERATORS or not all(map(_ACCELERATOR.match, names)):
+        problems.append(f"accelerators: not a list of names of slots: {text[:MAX_TITLE]}")
+        return ()
+    return tuple(sorted(set(names)))
+
+
+def _min_cuda(labels: Mapping[str, str], environment: Mapping[str, str], problems: list[str]) -> int:
+    stated = _LEAST_CUDA.findall(environment.get(NVIDIA_NEEDS, "")[:MAX_APPS_TEXT])
+    text = labels.get(f"{OWN}min-cuda", stated[0] if stated else "")
+    found = _VERSION.match(text)
+    if found is None:
+        if text:
+            problems.append(f"min-cuda: not a version like 12.4: {text[:MAX_TITLE]}")
+        return 0
+    return int(found[1]) * 1000 + int(found[2] or 0) * 10
 
 
 def _plain(text: str, limit: int) -> str:

@@ -19,7 +19,8 @@ from accounts.web.chosen_project import chosen_project
 from common.pages.htmx import is_fragment, render_page_or_fragment
 from common.pages.tables import Choices, Column, Filter, Listing, Table, define_table
 from common.rest.actor import actor_of
-from common.values.resources import format_slots
+from common.values.resources import format_slots, format_version
+from images.models import ContainerImage
 from images.ports import image_holder_counts
 from images.selectors import refusal_summaries, visible_images
 
@@ -76,7 +77,7 @@ def image_list(request: HttpRequest) -> HttpResponse:
             {
                 "image": image,
                 "apps": ", ".join(app.title for app in image.app_hints) or _("Terminal"),
-                "minimum": format_slots(image.min_slots) if image.min_slots else "",
+                "minimum": _minimum(image),
                 "objection": refusals.get(image.reference, ""),
                 "machine_count": counts.get(image.reference, 0),
             }
@@ -84,6 +85,12 @@ def image_list(request: HttpRequest) -> HttpResponse:
         ],
     }
     return render_page_or_fragment(request, "images/list.html", "images/_list.html", context)
+
+
+def _minimum(image: ContainerImage) -> str:
+    """Return the least amounts and CUDA of a session of the image, like "1 core, CUDA 12.4"."""
+    amounts = [format_slots(image.min_slots)] if image.min_slots else []
+    return ", ".join(amounts + ([f"CUDA {format_version(image.min_cuda)}"] if image.min_cuda else []))
 
 
 def _project(request: HttpRequest) -> Project | None:

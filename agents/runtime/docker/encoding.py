@@ -401,14 +401,15 @@ def _addresses(body: Json) -> dict[str, str]:
 
 def image_info(body: Json) -> ImageInfo:
     """Parse GET /images/{name}/json or one row of GET /images/json."""
-    created = body.get("Created")
+    created, config = body.get("Created"), body.get("Config") or {}
     return ImageInfo(
         image_id=body["Id"],
         references=tuple(sorted(_image_names(body))),
         size_bytes=body.get("Size") or 0,
-        labels=(body.get("Config") or {}).get("Labels") or body.get("Labels") or {},
+        labels=config.get("Labels") or body.get("Labels") or {},
         architecture=machine_name(body.get("Architecture") or ""),
         created_at=parse_instant(created) if isinstance(created, str) else None,
+        environment=dict(entry.split("=", 1) for entry in config.get("Env") or () if "=" in entry),
     )
 
 

@@ -32,6 +32,7 @@ class Facts:
     image_id: str = "sha256:one"
     size_bytes: int = 700
     labels: dict[str, str] = field(default_factory=lambda: SESSION_LABELS)
+    environment: dict[str, str] = field(default_factory=dict)
     architecture: str = "x86_64"
     created_at = clock.now()
 
@@ -42,6 +43,13 @@ def test_a_session_image_is_ready_to_start_once_it_was_discovered(people: People
     assert (image.title, image.apps, image.size_bytes) == ("Python", APPS, 700)
     assert access_image(actor_for(people.member), "berth/python:1") == image
     assert access_image(actor_for(people.member), image.pk) == image
+
+
+def test_what_labels_say_is_refreshed_for_rows_of_before(people: People) -> None:
+    needs = {"NVIDIA_REQUIRE_CUDA": "cuda>=12.4"}
+    for environment in ({}, needs):
+        image = discover_image(actor=SYSTEM, reference="berth/python:1", facts=Facts(environment=environment))
+    assert image.min_cuda == 12040
 
 
 def test_any_other_image_waits_for_a_superadmin(people: People) -> None:

@@ -120,6 +120,33 @@ def test_a_bad_amount_is_left_out_and_named() -> None:
     assert "lots" in hints.problems[0]
 
 
+@pytest.mark.parametrize(
+    ("labels", "needs", "expected"),
+    [
+        ({}, "", ((), 0)),
+        (
+            {"io.berth.accelerators": "rocm, cuda,", "io.berth.min-cuda": "12.4"},
+            "",
+            (("cuda", "rocm"), 12040),
+        ),
+        ({"ai.backend.accelerators": "cuda"}, "", (("cuda",), 0)),
+        ({}, "cuda>=12.4 brand=tesla,driver>=470,driver<471", ((), 12040)),
+        ({"io.berth.min-cuda": "11"}, "cuda>=12.4", ((), 11000)),
+        ({"io.berth.min-cuda": "12.4.1"}, "", ((), 12040)),
+        ({}, "brand=tesla", ((), 0)),
+    ],
+)
+def test_an_image_says_what_accelerators_it_needs(labels, needs, expected) -> None:
+    hints = read_hints(labels, {"NVIDIA_REQUIRE_CUDA": needs})
+    assert (hints.accelerators, hints.min_cuda) == expected
+    assert not hints.problems
+
+
+def test_bad_needs_are_left_out_and_named() -> None:
+    hints = read_hints({"io.berth.accelerators": "../x", "io.berth.min-cuda": "new"}, {})
+    assert (hints.accelerators, hints.min_cuda, len(hints.problems)) == ((), 0, 2)
+
+
 json_values = st.recursive(
     st.none()
     | st.booleans()
