@@ -70,6 +70,9 @@ class AgentDevice(models.Model):
                 condition=Q(occupied__gte=0, occupied__lte=MILLI), name="agent_device_not_overfull"
             ),
         )
+        indexes = (
+            models.Index(fields=("agent",), condition=Q(is_usable=False), name="agent_device_not_usable"),
+        )
 
     def __str__(self) -> str:
         return f"{self.slot_name} {self.index} of {self.agent_id}: {self.occupied} of {MILLI}"

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from accounts.models import Membership
 from agents.core.states import AgentState
-from agents.models import Agent, AgentSlot, Reservation, ReservedAgent, ResourceGroup
+from agents.models import Agent, AgentDevice, AgentSlot, Reservation, ReservedAgent, ResourceGroup
 from common import clock
 from scheduler.engine import Policy
 from scheduler.forecast import snapshot_cache
@@ -24,6 +24,7 @@ from sessions_app.core.states import Reason, Status
 from sessions_app.models import ComputeSession
 from sessions_app.ports import StartForecast
 from tests.factories import actor_for, make_project
+from tests.factories_devices import give_devices
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place
 
@@ -114,6 +115,19 @@ def test_a_range_is_drawn_once_for_the_same_question(place: Place) -> None:
     assert first.start_range is not None
     longer = outlook(place, resources=ALL)
     assert longer.reason == first.reason
+
+
+def test_a_device_that_is_withheld_or_returns_is_noticed_even_if_the_capacity_stays(place: Place) -> None:
+    first, second = give_devices(place.agent)
+    asked = {"resources": {"cpu": 1, "mem": "1g", "gpu": 1}}
+    AgentSlot.objects.filter(slot_name="gpu").update(capacity=1000)
+    withheld = AgentDevice.objects.filter(pk=second.pk)
+    withheld.update(withheld="quarantine")
+    assert outlook(place, **asked).starts_now
+    AgentDevice.objects.filter(pk=first.pk).update(withheld="quarantine")
+    assert not outlook(place, **asked).starts_now
+    withheld.update(withheld="")
+    assert outlook(place, **asked).starts_now
 
 
 @pytest.mark.parametrize("change", ["starts", "ends", "drains", "shrinks", "pauses", "waits", "reserves"])
