@@ -76,6 +76,10 @@ class HypotheticalSession:
     designated_agent_id: int | None = None
     may_run_elsewhere: bool = False
     device_model: str = ""
+    device_mem_bytes: int = 0
+    device_api_version: int = 0
+    linked_devices: bool = False
+    isolation: str = ""
     placement_key: str = ""  # "": no placement group, or a new array
     placement_rule: str = ""
 

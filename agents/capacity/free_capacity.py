@@ -40,6 +40,12 @@ _HAS_DEVICES = f"""(
         {_KNOWN.replace("SELECT", "SELECT count(*)")} AND device.is_usable AND device.occupied = 0
     )
 )"""
+_HAS_LINKS = f"""(
+    NOT %(linked)s OR wanted.amount <= 1000 OR EXISTS (
+        {_KNOWN} AND device.is_usable AND device.occupied = 0 AND device.link_group IS NOT NULL
+        GROUP BY device.link_group HAVING 1000 * count(*) >= wanted.amount
+    )
+)"""
 # Reserved for others now, or for anyone before a session that starts now would end.
 _RESERVED = f"""
     SELECT FROM {ReservedAgent._meta.db_table} machine
@@ -71,7 +77,8 @@ _FITTING_GROUPS = f"""
     WHERE EXISTS (
         SELECT FROM {_AGENT} agent
         WHERE agent.resource_group_id = known.id AND agent.state = %(state)s AND agent.architecture = %(architecture)s
-          AND %(model)s IN ('', agent.device_model)
+          AND %(model)s IN ('', agent.device_model) AND agent.device_mem_bytes >= %(mem_bytes)s
+          AND agent.device_api_version >= %(api_version)s
           AND (%(image)s = '' OR EXISTS (
             SELECT FROM {AgentImage._meta.db_table} image WHERE image.agent_id = agent.id AND image.reference = %(image)s
           ))
@@ -81,7 +88,7 @@ _FITTING_GROUPS = f"""
                 SELECT FROM {_SLOT} slot
                 WHERE slot.agent_id = agent.id AND slot.slot_name = wanted.name
                   AND slot.capacity >= wanted.amount AND slot.occupied <= slot.capacity + slot.surplus - wanted.amount
-                  AND (wanted.name IN (%(cpu)s, %(mem)s) OR {_HAS_DEVICES})
+                  AND (wanted.name IN (%(cpu)s, %(mem)s) OR {_HAS_DEVICES} AND {_HAS_LINKS})
             )
         )
     )
@@ -176,6 +183,9 @@ class SessionRequirements:
     scopes: ScopeIds
     duration: timedelta
     device_model: str = ""
+    device_mem_bytes: int = 0
+    device_api_version: int = 0
+    linked_devices: bool = False
     image: str = ""
 
 
@@ -191,6 +201,9 @@ def groups_with_capacity(group_ids: Collection[int], requirements: SessionRequir
         **_PARAMETERS,
         "architecture": requirements.architecture,
         "model": requirements.device_model,
+        "mem_bytes": requirements.device_mem_bytes,
+        "api_version": requirements.device_api_version,
+        "linked": requirements.linked_devices,
         "image": requirements.image,
         "names": list(requirements.slots),
         "amounts": list(requirements.slots.values()),

@@ -25,8 +25,12 @@ class Isolation(StrEnum):
 
     def is_at_least(self, least: "Isolation") -> bool:
         """Return True if this protects as well as `least`; UNKNOWN demands nothing and offers nothing."""
-        order = list(Isolation)
-        return order.index(self) <= order.index(least)
+        return self.rank >= least.rank
+
+    @property
+    def rank(self) -> int:
+        """Return a number that grows with the protection; 0: UNKNOWN."""
+        return len(Isolation) - 1 - list(Isolation).index(self)
 
     @property
     def sentence(self) -> str:

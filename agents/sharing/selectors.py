@@ -1,6 +1,7 @@
 """Reads of the rules by which devices are shared."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
 from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
@@ -28,6 +29,23 @@ def sharing_rule_for(group: ResourceGroup, model: str = "") -> SharingRule:
     """
     rules = sharing_rules(group).filter(Q(model=model) | Q(model=""))
     return rules.order_by("-model").first() or SharingRule(group=group, model="")
+
+
+class IsolationRanks(NamedTuple):
+    """Ranks of the isolation that parts of devices have in a group, by model, and of other models."""
+
+    by_model: Mapping[str, int]
+    usual: int
+
+    def least(self, model: str) -> int:
+        """Return the rank for a machine with this model; "": it has several, any of them."""
+        return self.by_model.get(model, self.usual) if model else min([self.usual, *self.by_model.values()])
+
+
+def isolation_ranks(group: ResourceGroup) -> IsolationRanks:
+    """Return the ranks by the rules of the group. One query."""
+    ranks = {rule.model: rule.isolation.rank for rule in sharing_rules(group)}
+    return IsolationRanks(ranks, ranks.pop("", SharingRule().isolation.rank))
 
 
 def sharing_rules_for(group: ResourceGroup, models: Collection[str]) -> dict[str, SharingRule]:

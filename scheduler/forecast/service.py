@@ -39,7 +39,13 @@ from scheduler.group_cache import GroupCache
 from scheduler.snapshot import run_lengths
 from scheduler.snapshot.group_limits import GroupLimits
 from scheduler.snapshot.placement_groups import placement_group
-from scheduler.snapshot.reader import TENANT_SCOPES, quotas_for, read_snapshot, scope_key
+from scheduler.snapshot.reader import (
+    TENANT_SCOPES,
+    least_isolation,
+    quotas_for,
+    read_snapshot,
+    scope_key,
+)
 from scheduler.snapshot.start_time_model import (
     MAX_AHEAD,
     AllocatedKernel,
@@ -119,6 +125,10 @@ def forecast_start(question: HypotheticalSession) -> StartForecast:
             question.may_run_elsewhere,
             question.device_model,
             placement_group=placement_group(question.placement_key, question.placement_rule),
+            device_mem_bytes=question.device_mem_bytes,
+            device_api_version=question.device_api_version,
+            linked_devices=question.linked_devices,
+            least_isolation=least_isolation(question.slots, question.isolation),
         ),
         kernel_ids=(uuid4(),),
         priority=question.priority,

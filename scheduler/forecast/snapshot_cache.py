@@ -14,7 +14,15 @@ from django.db import connection
 
 from accounts.core.limits import HIGHEST_PRIORITY, Level
 from agents.core.states import AgentState
-from agents.models import Agent, AgentDevice, AgentSlot, Reservation, ReservedAgent, ResourceGroup
+from agents.models import (
+    Agent,
+    AgentDevice,
+    AgentSlot,
+    Reservation,
+    ReservedAgent,
+    ResourceGroup,
+    SharingRule,
+)
 from agents.selectors import SlotCapacity
 from common import clock
 from scheduler.engine import PendingSession, Planner, Quota, Snapshot, WhatIf
@@ -35,8 +43,8 @@ KEPT_FOR_S = 30.0
 """Maximum age of data that the fingerprint does not cover, such as allocations and shares of
 tenants.
 """
-# Fingerprint of all that decides placements in a group: agents, devices that get no allocations, live
-# sessions, run state, reservations.
+# Fingerprint of all that decides placements in a group: agents, devices that get no allocations, sharing
+# rules, live sessions, run state, reservations.
 _MARK = f"""
     SELECT
         (SELECT ARRAY[count(*), bit_xor(hash_record_extended(
@@ -46,6 +54,8 @@ _MARK = f"""
         (SELECT ARRAY[count(*), bit_xor(hash_record_extended(ROW(device.id), 0))]
          FROM {Agent._meta.db_table} AS agent JOIN {AgentDevice._meta.db_table} AS device ON device.agent_id = agent.id
          WHERE agent.resource_group_id = %(group)s AND NOT device.is_usable),
+        (SELECT ARRAY[count(*), bit_xor(hash_record_extended(ROW(model, mode), 0))]
+         FROM {SharingRule._meta.db_table} WHERE group_id = %(group)s),
         (SELECT ARRAY[count(*), bit_xor(hash_record_extended(
                     ROW(id, status, held_for, stops_at, priority, eligible_at, started_at, deadline_at), 0))]
          FROM {ComputeSession._meta.db_table}

@@ -14,9 +14,11 @@ from accounts.budgets.selectors import budget_states
 from accounts.core.budget_arithmetic import BudgetState
 from accounts.core.limits import Level, Limit, Scope, limit_kind, limit_slot
 from accounts.limits import ScopeIds, read_scopes
+from agents.core.isolation import Isolation
 from agents.core.states import AgentState
 from agents.models import Agent, ResourceGroup
 from agents.reservations.selectors import with_reserved_agents
+from agents.sharing.selectors import IsolationRanks, isolation_ranks
 from common import clock
 from common.db.rows import read_rows
 from common.values.resources import ResourceSlots
@@ -38,6 +40,7 @@ from scheduler.engine import (
     Strategy,
     Tenant,
 )
+from scheduler.engine.accelerators import fractional_slot
 from scheduler.engine.values import NO_RESERVATIONS
 from scheduler.fairness.usage import WEIGHTED, read_tenants
 from scheduler.run_state import accumulations_from_json, run_state
@@ -56,6 +59,7 @@ from sessions_app.limits.policy_limits import budget_owners
 from sessions_app.models import ComputeSession, Kernel
 
 ScopeKey = tuple[Level, int]
+NO_ISOLATION = IsolationRanks({}, 0)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # One row per kernel. Raw SQL, as compiling the ORM query takes longer than running it for one
 # session. Instants as microseconds since 1970: parsing them as text takes longer than the rest of a
@@ -67,7 +71,7 @@ _WAITING = f"""
            session.type AS session_type, session.domain_id, session.project_id, session.owner_id,
            session.keypair_id, session.max_runtime_s, session.designated_agent_id AS agent_id,
            session.may_run_elsewhere, session.device_model, session.device_mem_bytes,
-           session.device_api_version, session.linked_devices, session.gang, session.placement_rule,
+           session.device_api_version, session.linked_devices, session.isolation, session.gang, session.placement_rule,
            {KEY} AS group_key
     FROM {Kernel._meta.db_table} AS kernel
     JOIN {ComputeSession._meta.db_table} AS session ON session.id = kernel.session_id
@@ -100,6 +104,7 @@ class _WaitingKernel(NamedTuple):
     device_mem_bytes: int
     device_api_version: int
     linked_devices: bool
+    isolation: str
     gang: str
     placement_rule: str
     group_key: str | None
@@ -136,7 +141,7 @@ def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int =
     `also`, and the sessions that may be preempted for these, or for a session with a priority up to
     `highest` that is to be added.
 
-    6 queries for any number of rows; 3 if no session is pending. More: one if devices are known one
+    6 queries for any number of rows; 3 if no session is pending. More: two if devices are known one
     by one, one if placement groups are named, 2 for DRF and fair share, 5 with budgets, one if
     limits of the group are in force, 2 with preemption, one or two if a session has waited longer
     than the group's patience.
@@ -171,7 +176,8 @@ def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int =
         read_preemptible(group, highest, has_devices=has_devices) if highest > LOWEST_PRIORITY else {}
     )
     devices = read_devices(group) if has_devices else {}
-    agents = tuple(_agents(group_id, running, expected, preemptible, reserved, devices))
+    isolation = isolation_ranks(group) if has_devices else NO_ISOLATION
+    agents = tuple(_agents(group_id, running, expected, preemptible, reserved, devices, isolation))
     return Snapshot(
         group_id=group.pk,
         group_name=group.name,
@@ -232,6 +238,7 @@ def _agents(
     preemptible: Mapping[int, list[PreemptibleAllocation]],
     reserved: GroupWindows,
     devices: Mapping[int, tuple[SlotDevices, ...]],
+    isolation: IsolationRanks,
 ) -> Iterator[AgentView]:
     """Read the agents of the group. 1 query."""
     slots = ("slots__slot_name", "slots__capacity", "slots__surplus", "slots__occupied")
@@ -258,6 +265,7 @@ def _agents(
             device_model=row.device_model,
             device_mem_bytes=row.device_mem_bytes,
             device_api_version=row.device_api_version,
+            isolation=isolation.least(row.device_model) if agent_id in devices else 0,
             is_schedulable=row.state == AgentState.CONNECTED,
             running=tuple(running.get(agent_id, ())),
             expected_ends=tuple(expected.get(agent_id, ())),
@@ -365,6 +373,7 @@ def _read_pending(
             row.device_mem_bytes,
             row.device_api_version,
             row.linked_devices,
+            row.isolation,
         )
         session = PendingSession(
             id=session_id,
@@ -396,8 +405,10 @@ def _requirements(  # noqa: PLR0913 -- all by name
     device_mem_bytes: int,
     device_api_version: int,
     linked_devices: bool,
+    isolation: str,
 ) -> Requirements:
-    kernels = (ResourceSlots(json.loads(asked)),) * kernel_count
+    slots = ResourceSlots(json.loads(asked))
+    kernels = (slots,) * kernel_count
     return Requirements(
         architecture,
         kernels,
@@ -410,4 +421,10 @@ def _requirements(  # noqa: PLR0913 -- all by name
         device_mem_bytes,
         device_api_version,
         linked_devices,
+        least_isolation(slots, isolation),
     )
+
+
+def least_isolation(slots: ResourceSlots, isolation: str) -> int:
+    """Return the rank of the isolation that a part of a device must have; 0 for whole devices."""
+    return Isolation(isolation).rank if isolation and fractional_slot(slots) else 0

@@ -8,7 +8,7 @@ from django.db import connection
 
 from accounts.limits import scope_ids
 from agents.capacity.free_capacity import SessionRequirements, groups_with_capacity
-from agents.models import Agent, AgentDevice, AgentSlot
+from agents.models import Agent, AgentDevice, AgentSlot, SharingRule
 from agents.selectors import slot_capacities
 from common import clock
 from common.errors import InvalidInput
@@ -117,7 +117,7 @@ def test_what_changed_since_the_snapshot_makes_the_plan_stale(place: Place) -> N
     assert occupied_devices(place.agent) == [0, 0]
 
 
-def test_devices_are_read_by_one_query_and_only_where_there_are_any(
+def test_devices_and_their_rules_are_read_by_two_queries_and_only_where_there_are_any(
     place: Place, django_assert_num_queries
 ) -> None:
     plain = make_place()
@@ -125,9 +125,24 @@ def test_devices_are_read_by_one_query_and_only_where_there_are_any(
     ask(place, 0.5)
     with django_assert_num_queries(6):
         read_snapshot(plain.group.pk)
-    with django_assert_num_queries(7):
+    with django_assert_num_queries(8):
         told = read_snapshot(place.group.pk)
     assert [(each.slot_name, each.total, each.whole) for each in told.agents[0].devices] == [("gpu", 2, 2)]
+
+
+def test_a_part_waits_until_the_group_isolates_parts_as_well_as_it_asks(place: Place) -> None:
+    session = ask(place, 0.5)
+    whole = ask(place, 1)
+    ComputeSession.objects.update(isolation="server")
+    SharingRule.objects.create(group=place.group, model="Other", mode="mps")
+    run_tick(place.group.pk)
+    waiting = ComputeSession.objects.get(pk=session.pk)
+    assert (waiting.status_reason, len(indexes_of(whole))) == ("no_such_device", 1)
+    assert "not isolated as well" in str(waiting.status_message)
+
+    Agent.objects.filter(pk=place.agent.pk).update(device_model="Other")
+    run_tick(place.group.pk)
+    assert len(indexes_of(session)) == 1
 
 
 def test_room_at_once_is_what_devices_have(place: Place) -> None:
@@ -136,12 +151,17 @@ def test_room_at_once_is_what_devices_have(place: Place) -> None:
     def most() -> int:
         return slot_capacities(actor, group_id=place.group.pk)["gpu"].most_free
 
-    def has_room_for(gpu: int) -> bool:
+    def has_room_for(gpu: int, **demands: object) -> bool:
         slots = ResourceSlots({"cpu": 1000, "gpu": gpu})
-        sought = SessionRequirements(slots, "x86_64", scope_ids(actor), timedelta(days=7))
+        sought = SessionRequirements(slots, "x86_64", scope_ids(actor), timedelta(days=7), **demands)
         return place.group.pk in groups_with_capacity([place.group.pk], sought)
 
     assert (most(), has_room_for(2000)) == (2000, True)
+    assert has_room_for(2000, linked_devices=True)
+    assert not has_room_for(1000, device_mem_bytes=2**40)
+    assert not has_room_for(1000, device_api_version=99000)
+    AgentDevice.objects.filter(index=1).update(link_group=9)
+    assert [has_room_for(gpu, linked_devices=True) for gpu in (1000, 2000)] == [True, False]
     for gpu in (0.6, 0.7):
         ask(place, gpu)
     run_tick(place.group.pk)
