@@ -117,19 +117,7 @@ def forecast_start(question: HypotheticalSession) -> StartForecast:
     asked = PendingSession(
         id=uuid4(),
         enqueued_at=now,
-        requirements=Requirements(
-            question.architecture,
-            (question.slots,),
-            question.designated_agent_id,
-            cached.snapshot.reservations_for(named),
-            question.may_run_elsewhere,
-            question.device_model,
-            placement_group=placement_group(question.placement_key, question.placement_rule),
-            device_mem_bytes=question.device_mem_bytes,
-            device_api_version=question.device_api_version,
-            linked_devices=question.linked_devices,
-            least_isolation=least_isolation(question.slots, question.isolation),
-        ),
+        requirements=_requirements(question, cached.snapshot.reservations_for(named)),
         kernel_ids=(uuid4(),),
         priority=question.priority,
         scopes=named + limits.keys_for(session_type, owner_id, question.slots),
@@ -168,6 +156,22 @@ def forecast_start(question: HypotheticalSession) -> StartForecast:
         waits_for_group=_waits_for_group(why, asked),
         rooms=rooms,
         lasts=_assumed_runtime(asked),
+    )
+
+
+def _requirements(question: HypotheticalSession, reservations: frozenset[int]) -> Requirements:
+    return Requirements(
+        question.architecture,
+        (question.slots,),
+        question.designated_agent_id,
+        reservations,
+        question.may_run_elsewhere,
+        question.device_model,
+        placement_group=placement_group(question.placement_key, question.placement_rule),
+        device_mem_bytes=question.device_mem_bytes,
+        device_api_version=question.device_api_version,
+        linked_devices=question.linked_devices,
+        least_isolation=least_isolation(question.slots, question.isolation),
     )
 
 

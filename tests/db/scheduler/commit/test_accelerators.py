@@ -193,7 +193,9 @@ def test_more_than_one_device_is_asked_for_in_whole_ones(place: Place, gpu: floa
 def test_parts_of_two_kinds_of_device_are_refused(place: Place) -> None:
     with pytest.raises(InvalidInput) as refused:
         place.enqueue(resources={"cpu": 1, "mem": "1g", "gpu": 0.5, "npu": 0.5})
-    assert refused.value.fields == {"resources.npu": ["Only one kind of device can be asked for in part."]}
+    assert refused.value.fields == {
+        "resources.npu": ["A session gets accelerators of one kind: gpu or npu, not both."]
+    }
 
 
 @pytest.mark.django_db(transaction=True)
