@@ -10,6 +10,7 @@ from portal.ops.paths import find_layout
 from tests.bench.frame import Options, as_json, as_table
 
 BENCHES = (
+    "accelerators",
     "gateway",
     "terminal",
     "start",
@@ -24,6 +25,7 @@ BENCHES = (
     "submit",
 )
 WITH_ROWS_OF_ITS_OWN = {
+    "accelerators",
     "gateway",
     "lives",
     "measuring",
