@@ -2,7 +2,7 @@
 
 from agents.machines.accelerators import SIMULATED_MEM_BYTES, simulate_devices
 from agents.models import Agent, AgentDevice, AgentSlot
-from common.values.resources import MILLI
+from common.values.resources import MIG, MILLI
 
 
 def give_devices(
@@ -20,9 +20,10 @@ def give_devices(
     AgentDevice.objects.filter(agent=agent, slot_name=slot).update(
         mem_bytes=mem_bytes, api_version=api_version
     )
-    Agent.objects.filter(pk=agent.pk).update(
-        device_model=model, device_mem_bytes=mem_bytes, device_api_version=api_version
-    )
+    if not slot.startswith(MIG):
+        Agent.objects.filter(pk=agent.pk).update(
+            device_model=model, device_mem_bytes=mem_bytes, device_api_version=api_version
+        )
     return devices_of(agent)
 
 

@@ -37,9 +37,7 @@ UNITS = [unit.value for unit in Unit]
 PERIODS = [period.value for period in Period]
 
 
-CURRENCY_HELP = (
-    "ISO 4217 code of a budget of money; empty for device hours, or if the installation has no currency."
-)
+CURRENCY_HELP = "ISO 4217 code of a budget of money; empty for GPU-hours (device_hours), or if the installation has no currency."
 
 
 class BudgetOut(serializers.Serializer[Any]):

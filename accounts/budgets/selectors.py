@@ -38,7 +38,7 @@ from common.values.text import quoted
 
 Owner = tuple[Level, int]  # a project or a user
 OWNERS = {Level.PROJECT: "project_id", Level.USER: "user_id"}
-UNITS = {Unit.MONEY: gettext_noop("Money"), Unit.DEVICE_HOURS: gettext_noop("Accelerator hours")}
+UNITS = {Unit.MONEY: gettext_noop("Money"), Unit.DEVICE_HOURS: gettext_noop("GPU-hours")}
 PERIODS = {
     Period.MONTH: gettext_noop("Month"),
     Period.QUARTER: gettext_noop("Quarter"),
@@ -270,9 +270,7 @@ def budget_warning(state: BudgetState) -> str:
     if state.unit is Unit.MONEY:
         sentence = _("The budget of {name} is nearly used up: {left} of {amount} left until {day}.")
     else:
-        sentence = _(
-            "The budget of {name} is nearly used up: {left} of {amount} accelerator hours left until {day}."
-        )
+        sentence = _("The budget of {name} is nearly used up: {left} of {amount} GPU-hours left until {day}.")
     left, amount = (
         format_budget_amount(state.unit, budget_arithmetic.round_amount(state.left)),
         format_budget_amount(state.unit, state.amount),
@@ -289,9 +287,7 @@ def _spent_sentence(state: BudgetState) -> str:
     if state.unit is Unit.MONEY:
         sentence = _("The budget of {name} is used up: all of {amount}. It holds until {day}.")
     else:
-        sentence = _(
-            "The budget of {name} is used up: all of {amount} accelerator hours. It holds until {day}."
-        )
+        sentence = _("The budget of {name} is used up: all of {amount} GPU-hours. It holds until {day}.")
     return sentence.format(
         name=state.owner, amount=format_budget_amount(state.unit, state.amount), day=state.last.isoformat()
     )

@@ -12,7 +12,7 @@ from accounts.core.utilization import UtilizationRule, is_joint
 from common.i18n import gettext as _
 from common.i18n import gettext_noop
 from common.values.durations import format_duration
-from common.values.resources import CPU, MEM, format_amount, format_bytes
+from common.values.resources import CPU, MEM, format_amount, format_bytes, slot_title
 
 HIGHEST_PRIORITY = 100  # of a session; the lowest is its negative
 
@@ -99,7 +99,6 @@ TITLES = {
     Limit.REQUESTS: gettext_noop("Requests of one API token in a minute"),
     Limit.BROWSERS: gettext_noop("Concurrent logins"),
 }
-SLOT_TITLES = {CPU: gettext_noop("CPU"), MEM: gettext_noop("Memory")}
 SCOPE_TITLES = {
     Level.DOMAIN: gettext_noop("The domain “{name}”"),
     Level.PROJECT: gettext_noop("The project “{name}”"),
@@ -251,7 +250,7 @@ def limit_slot(limit: str) -> str:
 def limit_title(limit: str) -> str:
     """Return the title of a limit, e.g. "Live sessions" or "Memory in sessions"."""
     slot = limit_slot(limit)
-    return _(TITLES[limit_kind(limit)]).format(slot=_(SLOT_TITLES[slot]) if slot in SLOT_TITLES else slot)
+    return _(TITLES[limit_kind(limit)]).format(slot=slot_title(slot) if slot else "")
 
 
 def applies_at(limit: str, level: Level) -> bool:

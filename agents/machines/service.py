@@ -235,10 +235,12 @@ def apply_observation(agent: Agent, seen: Observation) -> None:
     }
     if seen.devices is not None:
         agent.data["devices"] = [device.to_json() for device in seen.devices]
-        models = {device.model[:MODEL_LENGTH] for device in seen.devices}
+        # A slice is as small as its profile says, so it says nothing about the devices of the machine.
+        devices = [device for device in seen.devices if not device.parent_id] or seen.devices
+        models = {device.model[:MODEL_LENGTH] for device in devices}
         agent.device_model = models.pop() if len(models) == 1 else ""
-        agent.device_mem_bytes = min((device.mem_bytes for device in seen.devices), default=0)
-        agent.device_api_version = min((device.api_version for device in seen.devices), default=0)
+        agent.device_mem_bytes = min((device.mem_bytes for device in devices), default=0)
+        agent.device_api_version = min((device.api_version for device in devices), default=0)
 
 
 def _capacity_seen(seen: Observation) -> ResourceSlots:

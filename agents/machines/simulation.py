@@ -12,7 +12,7 @@ from agents.capacity.overcommit import apply_overcommit
 from agents.core.states import AgentState
 from agents.core.usable_capacity import usable_capacity
 from agents.machines import lifecycle
-from agents.machines.accelerators import simulate_devices
+from agents.machines.accelerators import SIMULATED_MEM_BYTES, simulate_devices
 from agents.machines.observation import Observation
 from agents.machines.service import apply_observation
 from agents.models import Agent, AgentSlot, ResourceGroup
@@ -106,4 +106,5 @@ def _agent(name: str, group: ResourceGroup, shape: MachineShape) -> Agent:
     agent = Agent(name=name, address=address, resource_group=group, engine_id=info.engine_id)
     apply_observation(agent, Observation(info, ()))
     agent.device_model = shape.gpu_model
+    agent.device_mem_bytes = SIMULATED_MEM_BYTES if shape.gpus else 0
     return agent

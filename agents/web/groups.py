@@ -37,7 +37,7 @@ from common.errors import BerthError, InvalidInput, NotFound
 from common.pages.tables import Column, Filter, Listing, Table, define_table
 from common.pages.toasts import offer_undo
 from common.rest.idempotency import submit_once
-from common.values.resources import CPU, MEM, in_order
+from common.values.resources import in_order, slot_title
 from common.values.text import check_text, quoted
 
 STATES = {"active": True, "paused": False}
@@ -286,9 +286,8 @@ def capacity_meters(capacity: GroupCapacity) -> list[dict[str, Any]]:
 
 def slot_meters(used: Mapping[str, int], limit: Mapping[str, int]) -> list[dict[str, Any]]:
     """Return values for the template tag `meter`: cores, memory, then devices."""
-    labels = {CPU: _("CPU"), MEM: _("Memory")}
     return [
-        {"slot": name, "label": labels.get(name, name), "used": used.get(name, 0), "limit": limit[name]}
+        {"slot": name, "label": slot_title(name), "used": used.get(name, 0), "limit": limit[name]}
         for name in in_order(limit)
     ]
 

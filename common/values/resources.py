@@ -123,7 +123,11 @@ def mig_slot(profile: str) -> str:
 
 
 def slot_title(name: str) -> str:
-    """Return the name of a slot for people: "NVIDIA GPU", "MIG 1g.10gb"; the slot itself if unknown."""
+    """Return the name of a slot for people: "Memory", "NVIDIA GPU", "MIG 1g.10gb"; the slot itself if
+    unknown.
+    """
+    if name in (CPU, MEM):
+        return _("CPU") if name == CPU else _("Memory")
     if name.startswith(MIG):
         return f"MIG {name.removeprefix(MIG).replace('-', '.', 1).replace('-', '+')}"
     return SLOT_TITLES.get(name, name)

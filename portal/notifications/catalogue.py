@@ -218,7 +218,7 @@ SENTENCES = MappingProxyType(
         ),
         Code.HOURS_NEARLY_SPENT: Sentence(
             gettext_noop(
-                "The budget of {name} is nearly used up: {left} of {amount} accelerator hours left until {day}."
+                "The budget of {name} is nearly used up: {left} of {amount} GPU-hours left until {day}."
             ),
             gettext_noop("Your limits show what is left now."),
             "coins",
@@ -233,9 +233,7 @@ SENTENCES = MappingProxyType(
             "profile",
         ),
         Code.HOURS_SPENT: Sentence(
-            gettext_noop(
-                "The budget of {name} is used up: all of {amount} accelerator hours. It holds until {day}."
-            ),
+            gettext_noop("The budget of {name} is used up: all of {amount} GPU-hours. It holds until {day}."),
             gettext_noop("What runs goes on; new sessions are refused. Ask an administrator for more."),
             "coins",
             Tone.BAD,

@@ -8,7 +8,6 @@ from django.db.models import Case, Count, IntegerField, Value, When
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_GET
 
 from accounts.limits import actor_user_scope
@@ -19,7 +18,7 @@ from agents.models import Agent
 from common.pages.htmx import render_page_or_fragment
 from common.pages.status_styles import Tone, status_style
 from common.rest.actor import actor_of
-from common.values.resources import CPU, MEM, ResourceSlots, format_slots, in_order
+from common.values.resources import CPU, MEM, ResourceSlots, format_slots, in_order, slot_title
 from sessions_app.core.states import LAUNCHING, Status
 from sessions_app.limits.policy_limits import own_session_limit
 from sessions_app.metrics.own_usage import allocated_by_group, own_live_sessions, sum_usage
@@ -29,7 +28,6 @@ from sessions_app.queue.listing import Queue, visible_queues
 
 SHOWN_SESSIONS = 6
 SHOWN_AGENTS = 6
-SLOT_TITLES = {CPU: gettext_noop("CPU"), MEM: gettext_noop("Memory")}
 NEARLY_ALL_PERCENT = 85
 # States that need attention, worst first.
 UNWELL = (AgentState.LOST, AgentState.DRAINING, AgentState.MAINTENANCE)
@@ -108,7 +106,7 @@ def meters(
     names = in_order(limit)
     return [
         {
-            "label": _(SLOT_TITLES[name]) if name in SLOT_TITLES else name,
+            "label": slot_title(name),
             "slot": name,
             "used": used[name],
             "limit": limit[name],

@@ -7,7 +7,6 @@ from uuid import UUID
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
-from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from accounts.selectors import may_do_everything, sees_everything
@@ -19,7 +18,7 @@ from agents.selectors import access_agent
 from common.actors import Actor
 from common.pages.htmx import render_page_or_fragment
 from common.rest.actor import actor_of
-from common.values.resources import CPU, MEM, MILLI, format_version, in_order, slot_title
+from common.values.resources import MILLI, format_version, in_order, slot_title
 from sessions_app.models import ComputeSession, KernelAllocation
 from sessions_app.presentation import session as presentation_session
 from sessions_app.selectors import visible_sessions
@@ -130,10 +129,9 @@ def _holders(actor: Actor, device_ids: Sequence[int]) -> Mapping[int, list[Holde
 def _meters(agent: Agent) -> list[dict[str, Any]]:
     """Return what is held of each slot: [{"label", "slot", "used", "limit", "has"}]."""
     capacity, allocatable, occupied = agent.capacity, agent.allocatable, agent.occupied
-    titles = {CPU: _("CPU"), MEM: _("Memory")}
     return [
         {
-            "label": titles.get(name, slot_title(name)),
+            "label": slot_title(name),
             "slot": name,
             "used": occupied[name],
             "limit": allocatable[name],

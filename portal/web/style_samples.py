@@ -136,7 +136,7 @@ def sample_context(page_number: str) -> dict[str, Any]:
 
 def _sample_budget(percent: int, tone: Tone) -> dict[str, Any]:
     return {
-        "title": "Accelerator hours", "owner": "The project “vision”", "used": str(percent * 2), "amount": "200",
+        "title": "GPU-hours", "owner": "The project “vision”", "used": str(percent * 2), "amount": "200",
         "left": str(200 - percent * 2), "percent": percent, "tone": tone, "is_hard": True,
         "is_used_up": tone is Tone.BAD, "is_nearly_used_up": False, "last_day": clock.now(),
     }  # fmt: skip

@@ -130,6 +130,11 @@ def _no_machine(inputs: AdmissionInputs, elsewhere: Sequence[str]) -> LimitExcee
     group, image = inputs.group.name, inputs.image
     if group not in inputs.machine_sizes:
         return LimitExceeded(_("The resource group “{group}” has no machine.").format(group=group), hint=hint)
+    if any(each.offers.architecture == image.architecture for each in inputs.machine_sizes[group]):
+        sentence = _("No machine of “{group}” has accelerators of this model, memory and version.").format(
+            group=group
+        )
+        return LimitExceeded(sentence, hint=hint, fields={"resources": [paragraph([sentence, hint])]})
     sentence = _("The image {image} is for {architecture}, and no machine of “{group}” is.").format(
         image=image, architecture=image.architecture, group=group
     )

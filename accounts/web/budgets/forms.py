@@ -22,7 +22,7 @@ class BudgetForm(forms.Form):
         choices=[(unit.value, gettext_lazy(title)) for unit, title in UNITS.items()],
         label=gettext_lazy("Unit"),
         help_text=gettext_lazy(
-            "Money is counted by the price list; hours are those of all accelerators together."
+            "Money is counted by the price list; GPU-hours are those of all accelerators together, a part of one in part."
         ),
     )
     amount = forms.DecimalField(

@@ -29,7 +29,7 @@ def test_budgets_are_listed_with_what_is_left(portal: Any, command: Command) -> 
     done = command("budget", "list")
     first, second, third = done.out.splitlines()[1:]
     assert first.split("\t") == [
-        "4", "project", "vision", "hours", "100.00", "90.00", "10.00", "nearly used up", "2026-11-01 to 2026-11-30",
+        "4", "project", "vision", "GPU-hours", "100.00", "90.00", "10.00", "nearly used up", "2026-11-01 to 2026-11-30",
     ]  # fmt: skip
     assert ("refuses" in second, "not now" in third) == (True, True)
     assert wire.requests[-1].url.params["current"] == "true"

@@ -176,16 +176,13 @@ def test_the_launcher_says_what_is_left_and_names_every_refusal(place: Place, br
     browser = browser_of(place.owner)
     asked = {**place.request(), "cpu": "1", "mem": "1g", "type": "interactive"}
     words = browser.post("/sessions/new/summary/", asked).content.decode()
-    assert (
-        f"The budget of {place.owner.email} is nearly used up: 10.00 of 100.00 accelerator hours left"
-        in words
-    )
+    assert f"The budget of {place.owner.email} is nearly used up: 10.00 of 100.00 GPU-hours left" in words
 
     update_budget(actor=SYSTEM, budget_id=soft.pk, changes={"amount": Decimal(90), "is_hard": True})
     limit(place.owner, max_pending_slots={"cpu": 1})
     refused = browser.post("/sessions/new/", asked)
     words = refused.content.decode()
     assert refused.status_code == 422
-    assert f"The budget of {place.owner.email} is used up: all of 90.00 accelerator hours." in words
+    assert f"The budget of {place.owner.email} is used up: all of 90.00 GPU-hours." in words
     body = api_client(place.owner).post("/api/v1/sessions/", place.request(), format="json").json()
     assert (len(body["limits"]), len(body["budgets"])) == (1, 1)

@@ -16,7 +16,7 @@ budget_app = typer.Typer(
 )
 price_app = typer.Typer(no_args_is_help=True, help="The price list, by which budgets in money count.")
 
-UNITS = {"money": "money", "hours": "device_hours"}
+UNITS = {"money": "money", "GPU-hours": "device_hours", "hours": "device_hours"}
 PERIODS = ("month", "quarter", "term")
 NUMBER = re.compile(r"\d{1,12}(\.\d{1,6})?", re.ASCII)
 
@@ -24,7 +24,10 @@ BudgetNumber = Annotated[int, typer.Argument(metavar="BUDGET", help="Number.", s
 OfUser = Annotated[str, typer.Option("--user", help="Budget of this user, by e-mail.", show_default=False)]
 OfProject = Annotated[str, typer.Option("--project", help="Budget of this project.", show_default=False)]
 Unit = Annotated[
-    str, typer.Option("--unit", help="money, or hours of accelerators: money | hours.", show_default=False)
+    str,
+    typer.Option(
+        "--unit", help="money, or GPU-hours of all accelerators: money | hours.", show_default=False
+    ),
 ]
 PeriodName = Annotated[str, typer.Option("--period", help="month, quarter or term.", show_default=False)]
 FirstDay = Annotated[

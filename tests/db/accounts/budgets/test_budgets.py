@@ -119,7 +119,7 @@ def test_a_hard_budget_that_is_used_up_refuses_and_names_itself(place: Place) ->
     with pytest.raises(LimitExceeded) as refusal:
         place.enqueue()
     assert f"The budget of {place.owner.email} is used up: all of 0.00." in refusal.value.message
-    assert f"The budget of {place.project.name} is used up: all of 0.00 accelerator" in refusal.value.message
+    assert f"The budget of {place.project.name} is used up: all of 0.00 GPU-hours" in refusal.value.message
     running.refresh_from_db()
     assert running.is_running, "it never ends what runs"
 

@@ -1,5 +1,7 @@
 """Sessions that request accelerators of one model."""
 
+from dataclasses import replace
+
 import pytest
 
 from agents.accelerators.base import AcceleratorDevice
@@ -93,3 +95,14 @@ def test_a_machine_is_of_a_model_where_all_its_accelerators_are(place: Place) ->
         assert record_heartbeat(agent.pk, seen).device_model == told
         known = Agent.objects.prefetch_related("slots", "images").get(pk=agent.pk)
         assert is_unchanged(known, seen)
+
+
+def test_slices_do_not_make_the_devices_of_a_machine_smaller(place: Place) -> None:
+    agent = place.agent
+    parts = [replace(device("new MIG 1g.10gb", 1), parent_id="GPU-0", mem_bytes=GIB // 8)]
+    info = EngineInfo(
+        engine_id=agent.engine_id, version="1", os="Linux", kernel="6", architecture=agent.architecture,
+        cpu_milli=4000, mem_bytes=8 * GIB, api_version="1", storage_driver="overlay2", has_live_restore=True,
+    )  # fmt: skip
+    seen = record_heartbeat(agent.pk, Observation(info, (), (device("new"), *parts)))
+    assert (seen.device_model, seen.device_mem_bytes) == ("new", GIB)

@@ -86,7 +86,7 @@ def test_titles_name_the_slot() -> None:
     names = ("slots.cuda", "slots.mem", "pending_slots.cpu", "sessions")
     titles = [LimitState(name, Level.USER, "", "", 1, 0, 1).title for name in names]
     assert titles == [
-        "cuda in sessions", "Memory in sessions", "CPU requested by waiting sessions", "Live sessions",
+        "NVIDIA GPU in sessions", "Memory in sessions", "CPU requested by waiting sessions", "Live sessions",
     ]  # fmt: skip
 
 
