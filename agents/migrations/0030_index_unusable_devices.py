@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("agents", "0028_device_grants"),
+        ("agents", "0029_device_metrics"),
     ]
 
     operations = [
