@@ -6,10 +6,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import connection
+from django.utils.translation import gettext as _
 
 from agents.accelerators.base import DeviceProcess, DeviceUse
 from agents.metering.collector import KEPT, MINUTE_S, QUARTER_S, SAMPLE_S, SERIES
 from agents.models import DeviceMetric, DeviceReading
+from common.values.resources import format_bytes
 
 PRESENT_FOR = timedelta(seconds=30)
 """Age up to which a reading counts as present: two rounds may fail."""
@@ -54,6 +56,34 @@ def present_percents(now: datetime) -> dict[int, float]:
         for pk, *known in zip(devices, activity, percent, strict=True)
         if (value := next((each for each in known if each is not None), None)) is not None
     }
+
+
+def mean_percents(agent_ids: Collection[int], now: datetime) -> dict[int, int]:
+    """Return {agent id: mean use of its accelerators in percent, rounded up} of the machines that were
+    measured within PRESENT_FOR. One query.
+    """
+    fresh = DeviceReading.objects.filter(agent__in=agent_ids, at__gte=now - PRESENT_FOR)
+    found = {}
+    for agent_id, percents in fresh.values_list("agent_id", "percent"):
+        known = [percent for percent in percents if percent is not None]
+        if known:
+            found[agent_id] = -(-sum(known) // len(known))
+    return found
+
+
+def use_words(use: DeviceUse, mem_total_bytes: int) -> str:
+    """Return what was measured in words: "37 %, 12 GiB of 80 GiB, 250 W, 61 °C"; "" if nothing was."""
+    words = []
+    if use.percent is not None:
+        words.append(f"{use.percent} %")
+    if use.mem_bytes is not None:
+        used, total = format_bytes(use.mem_bytes), format_bytes(mem_total_bytes)
+        words.append(_("{used} of {limit}").format(used=used, limit=total) if mem_total_bytes else used)
+    if use.watts is not None:
+        words.append(f"{round(use.watts)} W")
+    if use.celsius is not None:
+        words.append(f"{use.celsius} °C")
+    return ", ".join(words)
 
 
 def uses_of(reading: DeviceReading) -> Iterable[tuple[int, DeviceUse]]:

@@ -67,15 +67,18 @@ class AgentRow:
     device_kinds: tuple[str, ...]
     device_marks: tuple[DeviceMark, ...]
     device_words: str
+    device_use: str
     is_simulated: bool
     seen: str
     can_drain: bool
     can_resume: bool
 
 
-def agent_row(agent: Agent, actor: Actor, shown: Collection[str]) -> AgentRow:
+def agent_row(
+    agent: Agent, actor: Actor, shown: Collection[str], device_percent: int | None = None
+) -> AgentRow:
     """Return the row of an agent.
-    `shown` are the visible columns. No query if the agent was loaded by `with_parts`.
+    `shown` are the visible columns, `device_percent` the mean use of its accelerators if measured. No query if the agent was loaded by `with_parts`.
     """
     is_shown, may_drain = sees_everything(actor), may_do_everything(actor)
     images = [image.reference for image in agent.images.all()]
@@ -105,6 +108,7 @@ def agent_row(agent: Agent, actor: Actor, shown: Collection[str]) -> AgentRow:
         device_kinds=_kinds(agent.device_list or agent.data.get("devices", [])),
         device_marks=marks,
         device_words="; ".join(mark.words for mark in marks),
+        device_use="" if device_percent is None else _("{percent} % busy").format(percent=device_percent),
         is_simulated=agent.is_simulated,
         seen=ago(agent.heartbeat_at),
         can_drain=may_drain and agent.state == AgentState.CONNECTED,

@@ -15,9 +15,11 @@ from accounts.selectors import sees_everything
 from accounts.tenancy.preferences import column_choice
 from agents.core.states import AgentState
 from agents.machines.service import change_agent_state
+from agents.metering.readings import mean_percents
 from agents.models import Agent, AgentQuerySet, AgentSlot
 from agents.selectors import visible_agents, visible_resource_groups
 from agents.web.rows import agent_row
+from common import clock
 from common.actors import Actor
 from common.errors import Conflict, InvalidInput
 from common.pages.csv_export import csv_response
@@ -93,11 +95,12 @@ def agent_list(request: HttpRequest) -> HttpResponse:
             "group": [(group.name, group.name) for group in visible_resource_groups(actor)],
         }
     page = listing.page(visible_agents(actor), AgentQuerySet.with_parts)
+    percents = mean_percents([agent.pk for agent in page], clock.now())
     context = {
         "listing": listing,
         "page": page,
         "columns": listing.columns,
-        "rows": [agent_row(agent, actor, listing.columns.shown) for agent in page],
+        "rows": [agent_row(agent, actor, listing.columns.shown, percents.get(agent.pk)) for agent in page],
         "is_admin": sees_everything(actor),
     }
     return render_page_or_fragment(request, "agents/list.html", "agents/_list.html", context)

@@ -7,23 +7,35 @@ from uuid import UUID
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_GET
 
 from accounts.selectors import may_do_everything, sees_everything
 from accounts.web.page_access import page_not_found, require_global_overseer
+from agents.accelerators.base import DeviceUse
 from agents.core.device_states import DeviceState, device_state
 from agents.core.states import AgentState
+from agents.metering.readings import present_uses, use_words
 from agents.models import Agent, AgentDevice
 from agents.selectors import access_agent
+from common import clock
 from common.actors import Actor
 from common.pages.htmx import render_page_or_fragment
 from common.rest.actor import actor_of
 from common.values.resources import MILLI, format_version, in_order, slot_title
+from sessions_app.metrics.device_history import MachineWindow
 from sessions_app.models import ComputeSession, KernelAllocation
 from sessions_app.presentation import session as presentation_session
 from sessions_app.selectors import visible_sessions
 
 SHOWN_SESSIONS = 50
+WINDOWS = {
+    MachineWindow.QUARTER: gettext_noop("15 minutes"),
+    MachineWindow.HOUR: gettext_noop("1 hour"),
+    MachineWindow.DAY: gettext_noop("1 day"),
+    MachineWindow.MONTH: gettext_noop("30 days"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +48,13 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class DeviceRow:
-    """One device, ready to print."""
+    """One device, ready to print. `use`: its use now in words, "" if it was not measured."""
 
     device: AgentDevice
     state: DeviceState
     holders: Sequence[Holder]
     api_version: str
+    use: str
 
     @property
     def trouble(self) -> str:
@@ -64,6 +77,8 @@ def agent_page(request: HttpRequest, agent_id: int) -> HttpResponse:
         "meters": _meters(agent),
         "rows": device_rows(actor, list(agent.devices.order_by("slot_name", "index"))),
         "sessions": sessions,
+        "window": (window := _chosen_window(request.GET.get("window", ""))).value,
+        "windows": _windows(window),
         "more": there.count() - len(sessions) if len(sessions) == SHOWN_SESSIONS else 0,
         "can_drain": may_drain and agent.state == AgentState.CONNECTED,
         "can_resume": may_drain and agent.state in (AgentState.DRAINING, AgentState.MAINTENANCE),
@@ -90,17 +105,35 @@ def device_page(request: HttpRequest, device_id: int) -> HttpResponse:
     return render_page_or_fragment(request, "portal/device.html", "portal/_device.html", context)
 
 
+def _chosen_window(asked: str) -> MachineWindow:
+    return MachineWindow(asked) if asked in set(MachineWindow) else MachineWindow.HOUR
+
+
+def _windows(chosen: MachineWindow) -> list[dict[str, Any]]:
+    """Return links for the time span of the charts: [{"label", "url", "is_active"}]."""
+    return [
+        {"label": _(label), "url": f"?window={window}", "is_active": window == chosen}
+        for window, label in WINDOWS.items()
+    ]
+
+
 def device_rows(actor: Actor, devices: Sequence[AgentDevice]) -> list[DeviceRow]:
-    """Return the devices with their holders. Two queries, none without devices."""
+    """Return the devices with their holders and use. Three queries, none without devices."""
     if not devices:
         return []
     holders = _holders(actor, [device.pk for device in devices if device.occupied])
+    uses = present_uses({device.agent_id for device in devices}, clock.now())
+    unknown = DeviceUse(device_id="")
     return [
         DeviceRow(
             device=device,
             state=device_state(
-                occupied=device.occupied, is_present=device.is_present, withheld=device.withheld
+                occupied=device.occupied,
+                is_present=device.is_present,
+                withheld=device.withheld,
+                percent=uses.get(device.pk, unknown).activity,
             ),
+            use=use_words(uses.get(device.pk, unknown), device.mem_bytes),
             holders=holders.get(device.pk, ()),
             api_version=format_version(device.api_version) if device.api_version else "",
         )

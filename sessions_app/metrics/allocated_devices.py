@@ -1,10 +1,12 @@
 """Reads the accelerators that are allocated to sessions."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 from agents.core.isolation import Isolation
+from agents.metering.readings import present_uses, use_words
 from agents.models import AgentDevice
+from common import clock
 from common.values.resources import CPU, MEM, MILLI
 from sessions_app.metrics.accelerators import DeviceAllocation
 from sessions_app.models import ComputeSession, KernelAllocation, KernelUsage
@@ -17,7 +19,8 @@ class AllocatedDevice:
     `trouble` is why the device is withheld from new sessions, or the warning about it; "" if it is
     well. `isolation` is the protection from neighbours on the device as it was read back on the running
     container, and `isolation_note` why it is less than the group's rule says. `own_mem_bytes`: memory
-    that the container's processes use there, if the driver tells.
+    that the container's processes use there, if the driver tells. `use`: use now in words, only from
+    `with_use`.
     """
 
     kernel: str
@@ -35,6 +38,7 @@ class AllocatedDevice:
     pk: int = 0
     agent_id: int = 0
     own_mem_bytes: int | None = None
+    use: str = ""
 
     @property
     def is_whole(self) -> bool:
@@ -69,6 +73,15 @@ def allocated_devices(session: ComputeSession) -> list[AllocatedDevice]:
         for device in devices.values()
         if device.pk in row.devices
     ]  # fmt: skip
+
+
+def with_use(devices: Sequence[AllocatedDevice]) -> list[AllocatedDevice]:
+    """Return the devices with their present use in words. One query, none without devices."""
+    uses = present_uses({device.agent_id for device in devices}, clock.now()) if devices else {}
+    return [
+        replace(device, use=use_words(uses[device.pk], device.mem_bytes)) if device.pk in uses else device
+        for device in devices
+    ]
 
 
 def _own_memory(row: KernelAllocation, device: AgentDevice) -> int | None:

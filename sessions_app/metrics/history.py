@@ -157,6 +157,7 @@ class CurrentUse:
 
     cpu_milli: int | None
     mem_bytes: int | None
+    device_percent: int | None = None
 
 
 def current_use_by_kernel(kernel_ids: Collection[UUID]) -> dict[UUID, CurrentUse]:
@@ -166,7 +167,7 @@ def current_use_by_kernel(kernel_ids: Collection[UUID]) -> dict[UUID, CurrentUse
     newest = samples.order_by("kernel_id", "-at").distinct("kernel_id")
     return {
         kernel_id: CurrentUse(*amounts)
-        for kernel_id, *amounts in newest.values_list("kernel_id", "cpu_milli", "mem_bytes")
+        for kernel_id, *amounts in newest.values_list("kernel_id", "cpu_milli", "mem_bytes", "device_percent")
     }
 
 

@@ -26,7 +26,7 @@ from sessions_app.core.placement import placement_label
 from sessions_app.idle import messages as idle_messages
 from sessions_app.idle.extension import extend_session
 from sessions_app.launch.image_pull import pull_progress
-from sessions_app.metrics.allocated_devices import allocated_devices
+from sessions_app.metrics.allocated_devices import allocated_devices, with_use
 from sessions_app.metrics.history import unmeasured_since
 from sessions_app.models import ComputeSession, SessionType
 from sessions_app.presentation import detail
@@ -79,7 +79,7 @@ def _tab_context(request: HttpRequest, actor: Actor, session: ComputeSession, ta
                 (each, _dependency_url(each, session, actor)) for each in dependencies_of(session)
             ],
             "priority": detail.priority(actor, session),
-            "devices": allocated_devices(session),
+            "devices": with_use(allocated_devices(session)),
             "array_position": "".join(array_position(session)),
             "placement_words": placement_label(
                 session.placement_rule, session.placement_group, session.array.name if session.array else ""

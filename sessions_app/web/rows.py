@@ -19,11 +19,13 @@ from sessions_app.models import ComputeSession
 from sessions_app.presentation.session import list_explanation, short_explanation
 from sessions_app.selectors import Action, is_stoppable, may
 
+TENTH = 10
+
 
 @dataclass(frozen=True, slots=True)
 class ResourceUse:
     """Use of a running session in base units, None if unknown; `devices` are its other resources in
-    words. CPU is rounded to a tenth of a core, so that rows rarely change.
+    words, with the mean use of the measured ones, to a tenth. CPU is rounded to a tenth of a core, so that rows rarely change.
     """
 
     cpu: int | None
@@ -149,7 +151,17 @@ def _resource_use(session: ComputeSession, uses: dict[UUID, CurrentUse]) -> Reso
         cpu_limit=limits[CPU],
         mem=_sum(use.mem_bytes for use in measured),
         mem_limit=limits[MEM],
-        devices=format_slots(devices) if devices else "",
+        devices=_device_words(format_slots(devices), measured) if devices else "",
+    )
+
+
+def _device_words(slots: str, measured: Iterable[CurrentUse]) -> str:
+    percents = [use.device_percent for use in measured if use.device_percent is not None]
+    if not percents:
+        return slots
+    mean = -(-sum(percents) // len(percents))
+    return _("{devices}, {percent} % busy").format(
+        devices=slots, percent=mean if mean < TENTH else round(mean, -1)
     )
 
 
