@@ -177,6 +177,9 @@ class ContainerSpec:
     grant: DeviceGrant = NO_DEVICES
 
 
+HELPER_FILES_AT = "/opt/berth"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HelperSpec:
     """A program of Berth that runs on the machine as root. Only for images that Berth built.
@@ -186,7 +189,8 @@ class HelperSpec:
     `has_network`: it is in the machine's network namespace, else in none. `sees_processes`: it is
     in the machine's namespaces of processes and control groups. `is_privileged`: it may do
     everything, for changes of hardware only. `is_restarted`: the engine starts it again whenever it
-    ends and after a boot; only for `ensure_helper`. `log_bytes` limits its output.
+    ends and after a boot; only for `ensure_helper`. `files` are {name: content} in HELPER_FILES_AT,
+    so that no image is built for a program. `log_bytes` limits its output.
     """
 
     name: str
@@ -195,6 +199,7 @@ class HelperSpec:
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
     capabilities: tuple[str, ...] = ()
+    files: Mapping[str, bytes] = field(default_factory=dict)
     mounts: tuple[MountSpec, ...] = ()
     grant: DeviceGrant = NO_DEVICES
     has_network: bool = False

@@ -216,9 +216,7 @@ class InNetworkOf(DockerRuntime):
         self._network = f"container:{container}"
 
     def run_helper(self, spec: HelperSpec, *, timeout_s: int = 30) -> ProcessResult:
-        return run_once(
-            self._client, spec.name, moved(helper_config(spec), self._network), timeout_s, spec.log_bytes
-        )
+        return run_once(self._client, spec, moved(helper_config(spec), self._network), timeout_s)
 
 
 def moved(config: dict[str, Any], network: str) -> dict[str, Any]:

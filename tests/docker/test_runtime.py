@@ -225,10 +225,11 @@ def test_helper_has_the_files_devices_and_processes_that_it_names_and_no_network
     script = """
     ls /sys/class/net; ls -d /proc/$KEPT_PID; head -c 1 /dev/granted | wc -c; head -c 1 /dev/full | wc -c
     touch /kept/a /shared/a && echo written; touch /machine/a; df -k /shared | tail -n 1 | tr -s ' '
-    mknod /kept/node c 1 3 && head -c 1 /kept/node"""
+    mknod /kept/node c 1 3 && head -c 1 /kept/node; sh /opt/berth/hello.sh"""
     spec = helper(
         "sh", "-c", script,
         environment={"KEPT_PID": str(os.getpid())},
+        files={"hello.sh": b"echo from a file"},
         mounts=(
             MountSpec("bind", "/machine", "/etc", is_readonly=True),
             MountSpec("volume", "/kept", other),
@@ -247,6 +248,7 @@ def test_helper_has_the_files_devices_and_processes_that_it_names_and_no_network
     assert "tmpfs 1024 " in said
     assert "/machine/a: Read-only file system" in said
     assert "/kept/node" in said
+    assert "from a file\n" in said
 
 
 def test_helper_that_does_not_end_is_ended(runtime: DockerRuntime) -> None:

@@ -19,10 +19,12 @@ import docker.tls
 import requests
 import urllib3
 
-from agents.runtime.docker.encoding import ChannelSplitter, parse_instant
+from agents.runtime.docker.encoding import ChannelSplitter, files_archive, parse_instant
 from agents.runtime.port import (
+    HELPER_FILES_AT,
     ContainerGone,
     DeviceUnavailable,
+    HelperSpec,
     ImageMissing,
     LabelledObject,
     NetworkMissing,
@@ -264,19 +266,24 @@ def message_of(answer: requests.Response) -> str:
         return f"HTTP {answer.status_code}"
 
 
-def run_once(
-    client: EngineClient, name: str, config: dict[str, Any], timeout_s: int, output_bytes: int
-) -> ProcessResult:
+def run_once(client: EngineClient, spec: HelperSpec, config: dict[str, Any], timeout_s: int) -> ProcessResult:
     """Create a container, run it to its end and remove it. Raises ProcessTimeout."""
+    name = spec.name
     client.create_container_from_config(config, name)  # type: ignore[no-untyped-call]
     try:
-        client.start(name)
+        start_helper(client, spec)
         code = client.wait(name, timeout=timeout_s)["StatusCode"]
-        return ProcessResult(exit_code=code, output=client.logs(name)[:output_bytes])
+        return ProcessResult(exit_code=code, output=client.logs(name)[: spec.log_bytes])
     except (requests.Timeout, requests.ConnectionError) as error:
         raise ProcessTimeout(f"The helper {name} did not end within {timeout_s} s.") from error
     finally:
         client.remove_container(name, v=True, force=True)
+
+
+def start_helper(client: EngineClient, spec: HelperSpec) -> None:
+    if spec.files:
+        client.put_archive(spec.name, HELPER_FILES_AT, files_archive(spec.files))
+    client.start(spec.name)
 
 
 def past_events(client: EngineClient, filters: dict[str, Any]) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ from typing import Any
 from agents.accelerators.description import no_accelerators
 from agents.accelerators.grant import DeviceGrant, DriverRequest
 from agents.runtime.port import (
+    HELPER_FILES_AT,
     ContainerSpec,
     ContainerState,
     ContainerStatus,
@@ -187,6 +188,7 @@ def helper_config(spec: HelperSpec) -> Json:
         **spec.environment,
         **spec.grant.environment,
     }
+    files = [MountSpec("volume", HELPER_FILES_AT)] if spec.files else []
     host_config: Json = {
         "NetworkMode": "host" if spec.has_network else "none",
         "UsernsMode": "host",
@@ -203,7 +205,7 @@ def helper_config(spec: HelperSpec) -> Json:
         "LogConfig": {"Type": "json-file", "Config": {"max-size": str(spec.log_bytes)}},
         "ShmSize": max(SHM_BYTES, spec.grant.shm_bytes),
         "Ulimits": _memory_lock(spec.grant),
-        **_mounts(spec.mounts, spec.grant),
+        **_mounts((*spec.mounts, *files), spec.grant),
         **_devices(spec.grant),
     }
     return {
@@ -221,8 +223,21 @@ def helper_config(spec: HelperSpec) -> Json:
 def lasting_helper_config(spec: HelperSpec) -> Json:
     """Return `helper_config` with a label that is equal for equal specs only."""
     config = helper_config(spec)
-    checksum = sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
-    return config | {"Labels": config["Labels"] | {HELPER_SPEC_LABEL: checksum}}
+    checksum = sha256(json.dumps(config, sort_keys=True).encode())
+    for name, content in sorted(spec.files.items()):
+        checksum.update(f"{name} {len(content)} ".encode() + content)
+    return config | {"Labels": config["Labels"] | {HELPER_SPEC_LABEL: checksum.hexdigest()}}
+
+
+def files_archive(files: Mapping[str, bytes]) -> bytes:
+    """Return a tar of readable files."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), 0o555
+            archive.addfile(entry, io.BytesIO(content))
+    return buffer.getvalue()
 
 
 def _mounts(mounts: Sequence[MountSpec], grant: DeviceGrant) -> Json:

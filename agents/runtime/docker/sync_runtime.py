@@ -27,6 +27,7 @@ from agents.runtime.docker.connection import (
     past_events,
     raise_refusal,
     run_once,
+    start_helper,
     translated,
 )
 from agents.runtime.docker.encoding import (
@@ -320,7 +321,7 @@ class DockerRuntime(ContainerRuntime):
 
     @answered
     def run_helper(self, spec: HelperSpec, *, timeout_s: int = 30) -> ProcessResult:
-        return run_once(self._client, spec.name, helper_config(spec), timeout_s, spec.log_bytes)
+        return run_once(self._client, spec, helper_config(spec), timeout_s)
 
     @answered
     def ensure_helper(self, spec: HelperSpec) -> ContainerState:
@@ -337,7 +338,7 @@ class DockerRuntime(ContainerRuntime):
         except docker.errors.APIError as error:
             if error.status_code != requests.codes.conflict:  # another caller was faster
                 raise
-        client.start(spec.name)
+        start_helper(client, spec)
         return state_of_inspection(client.inspect_container(spec.name))
 
     # Inside a container

@@ -1,0 +1,65 @@
+"""Probe of a machine's accelerators: a stand-alone program, how to run it here, and its answer.
+
+On the portal's own machine it runs as a process; elsewhere in a helper container, which gets
+`program_files`. It is the same program with the same answer, and what hangs or breaks in it, such as
+a driver's library, does neither to Berth.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+
+import pynvml
+
+from agents.accelerators.report import Look, MachineReport
+
+MOUNTED_AT = "/machine"
+"""Directory of a probe's container in which it sees the machine's /sys and /dev."""
+ANSWERS_WITHIN_S = 60
+"""Limit for all commands of a look together, and for its files; the program itself ends earlier."""
+MAX_REPORT_BYTES = 8 * 2**20
+_FOLDER = Path(__file__).parent
+_PYTHON_OPTIONS = ("-E", "-s", "-B")
+
+
+class ProbeFailed(Exception):
+    """The probe gave no answer that can be read; the text says why."""
+
+
+@cache
+def program_files() -> Mapping[str, bytes]:
+    """Return {name: content} of the files of the program, which belong into one directory."""
+    return {
+        "look.py": (_FOLDER / "look.py").read_bytes(),
+        "nvml.py": (_FOLDER / "nvml.py").read_bytes(),
+        "pynvml.py": Path(pynvml.__file__).read_bytes(),
+    }
+
+
+def look_command(look: Look, *, python: str, folder: str, root: str) -> tuple[str, ...]:
+    """Return the command that looks and prints the report; paths are below `root`."""
+    return (python, *_PYTHON_OPTIONS, f"{folder}/look.py", root, json.dumps(asdict(look)))
+
+
+def look_here(look: Look, root: str = "/") -> MachineReport:
+    """Look at the machine of this process. Raises ProbeFailed."""
+    command = look_command(look, python=sys.executable, folder=str(_FOLDER), root=root)
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=ANSWERS_WITHIN_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ProbeFailed(str(error)[:500]) from error
+    return read_report(done.returncode, done.stdout or done.stderr)
+
+
+def read_report(exit_code: int, output: bytes) -> MachineReport:
+    """Return the report that the program printed. Raises ProbeFailed."""
+    if exit_code != 0 or len(output) > MAX_REPORT_BYTES:
+        raise ProbeFailed(output[-500:].decode(errors="replace").strip() or f"exit code {exit_code}")
+    try:
+        return MachineReport.from_json(json.loads(output))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ProbeFailed(f"unreadable report: {error}"[:500]) from error
