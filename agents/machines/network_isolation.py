@@ -7,7 +7,6 @@ installed again after every boot and every few minutes, and each session launch 
 in place.
 """
 
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
@@ -19,24 +18,21 @@ import structlog
 from django.conf import settings
 from django.db import transaction
 
+from agents.machines.helpers import NO_IMAGE, helper_image, labels_once
 from agents.machines.lifecycle import push_agent_change
 from agents.models import Agent
-from agents.runtime.port import ContainerRuntime, HelperSpec, RuntimeFault
+from agents.runtime.port import HelperSpec, RuntimeFault
 from agents.selectors import connected_agents, runtime_of
 from common import clock
 from images.selectors import built_image_ids
 
 log = structlog.get_logger(__name__)
-_helpers_seen_at: dict[str, float] = {}
 
 RENEWED_EVERY = timedelta(minutes=5)
 TRUSTED_FOR = timedelta(minutes=15)
 """Maximum age of the rules at a session launch; the periodic rounds renew them well before."""
 
 INSTALLERS = 8
-ABANDONED_AFTER_S = 50.0
-"""Seconds after which a helper container is abandoned; longer than any caller waits for one."""
-
 ERROR_LENGTH = 500
 NOT_REQUIRED = "best-effort"
 
@@ -90,9 +86,9 @@ def install_isolation(agent: Agent, image_ids: Sequence[str]) -> str:
     """
     try:
         runtime = runtime_of(agent)
-        image_id = next((each for each in image_ids if runtime.inspect_image(each) is not None), None)
+        image_id = helper_image(runtime, image_ids)
         if image_id is None:
-            return "No walls around sessions: the session image that bin/up built is not on the machine."
+            return f"No walls around sessions: {NO_IMAGE}."
         done = runtime.run_helper(helper_spec(image_id))
     except RuntimeFault as fault:
         return f"No walls around sessions: {fault}"[:ERROR_LENGTH]
@@ -108,28 +104,11 @@ def helper_spec(image_id: str) -> HelperSpec:
     return HelperSpec(
         name=f"berth-walls-{uuid4().hex[:12]}",
         image=image_id,
-        labels=helper_labels(),
+        labels=labels_once("walls"),
         command=("sh", "-c", _script()),
         capabilities=("NET_ADMIN",),
         has_network=True,
     )
-
-
-def helper_labels() -> dict[str, str]:
-    return {"io.berth.installation": settings.BERTH_INSTALLATION, "io.berth.role": "walls"}
-
-
-def reap_helpers(runtime: ContainerRuntime) -> None:
-    """Remove helper containers whose process died before removing them: those seen for longer than
-    a helper may take. Raises RuntimeFault.
-    """
-    now = time.monotonic()
-    there = {state.name for state in runtime.list_containers(helper_labels())}
-    for name in there:
-        if now - _helpers_seen_at.setdefault(name, now) >= ABANDONED_AFTER_S:
-            log.warning("walls.helper_reaped", container=name)
-            runtime.remove_container(name)
-            del _helpers_seen_at[name]
 
 
 @cache

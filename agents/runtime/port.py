@@ -428,6 +428,12 @@ class ContainerRuntime(ABC):
         """
 
     @abstractmethod
+    def process_ids(self, name: str) -> set[int]:
+        """Return the ids that the container's processes have on the machine. Raises ContainerGone
+        unless it runs.
+        """
+
+    @abstractmethod
     def run_helper(self, spec: HelperSpec, *, timeout_s: int = 30) -> ProcessResult:
         """Run the helper to its end and remove it, whatever the outcome. Raises ImageMissing, and
         ProcessTimeout if it still runs after `timeout_s`.

@@ -8,6 +8,7 @@ import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -274,6 +275,15 @@ def test_processes_need_a_running_container(rig: Rig) -> None:
     with pytest.raises(ContainerGone):
         rig.runtime.start_process(name, ["true"])
     rig.runtime.remove_container(name)
+
+
+def test_processes_of_a_container_are_known_by_their_ids_on_the_machine(rig: Rig) -> None:
+    name = rig.running()
+    for pid in rig.runtime.process_ids(name):
+        assert b"sleep" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    rig.runtime.remove_container(name)
+    with pytest.raises(ContainerGone):
+        rig.runtime.process_ids(name)
 
 
 def helper(rig: Rig, *command: str, image: str = "") -> HelperSpec:

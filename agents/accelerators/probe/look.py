@@ -48,6 +48,7 @@ class _Machine:
 
     def __init__(self, root: str) -> None:
         self._root = root.rstrip("/")
+        self._has_proc = os.path.isdir(f"{self._root}/proc")
         self._room = MAX_TEXT_BYTES
 
     def _matches(self, patterns: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -56,11 +57,12 @@ class _Machine:
         for pattern in patterns:
             if not pattern.startswith("/") or ".." in pattern.split("/"):
                 continue
-            here = glob.escape(self._root) + pattern
-            for path in sorted(glob.iglob(here))[:MAX_PATHS]:
+            # The kernel shows the same /proc/driver in each container.
+            root = "" if pattern.startswith("/proc/") and not self._has_proc else self._root
+            for path in sorted(glob.iglob(glob.escape(root) + pattern))[:MAX_PATHS]:
                 if path not in seen:
                     seen.add(path)
-                    yield path[len(self._root) :], path
+                    yield path[len(root) :], path
 
     def existing(self, patterns: Iterable[str]) -> list[str]:
         return [name for name, _ in self._matches(patterns)]

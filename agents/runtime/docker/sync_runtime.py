@@ -320,6 +320,11 @@ class DockerRuntime(ContainerRuntime):
         return [memory_kill_of(event) for event in past_events(self._client, filters)]
 
     @answered
+    def process_ids(self, name: str) -> set[int]:
+        rows = self._client.top(name, ps_args="-eo pid")["Processes"]
+        return {int(row[0]) for row in rows or ()}
+
+    @answered
     def run_helper(self, spec: HelperSpec, *, timeout_s: int = 30) -> ProcessResult:
         return run_once(self._client, spec, helper_config(spec), timeout_s)
 

@@ -64,7 +64,7 @@ SIGTERM_EXIT_CODE = 143
 class SimulatedRuntime(ContainerRuntime):
     """Simulated engine. `registry` lists the images that can be pulled, `images` those on the
     machine; `has_any_image` means every image is there. `devices` are slots other than CPU and
-    memory. `helpers` are the specs of all helpers so far; a test replaces `answer_helper`.
+    memory. `helpers` are the specs of all helpers so far; a test replaces `answer_helper`, and sets `pids` of a container.
     """
 
     def __init__(  # noqa: PLR0913 -- all by name
@@ -104,6 +104,7 @@ class SimulatedRuntime(ContainerRuntime):
         self._networks, self._volumes = self._state.networks, self._state.volumes
         self._containers = self._state.containers
         self.helpers: list[HelperSpec] = []
+        self.pids: dict[str, set[int]] = {}
         self.answer_helper: Callable[[HelperSpec], ProcessResult] = lambda spec: ProcessResult(0, b"")
 
     def finish(
@@ -301,6 +302,11 @@ class SimulatedRuntime(ContainerRuntime):
         with self._lock:
             container = self._running(name)
             return container.usage or default_usage(container)
+
+    def process_ids(self, name: str) -> set[int]:
+        with self._call():
+            self._running(name)
+            return self.pids.get(name, set())
 
     def run_helper(self, spec: HelperSpec, *, timeout_s: int = 30) -> ProcessResult:
         if self.inspect_image(spec.image) is None:
