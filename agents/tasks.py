@@ -2,10 +2,11 @@
 
 from celery import shared_task
 
-from agents.machines import network_isolation, service, withholding
+from agents.machines import discovery, network_isolation, service, withholding
 from agents.metering import collector
 from common.db.advisory_locks import try_exclusive
 from common.messaging.dispatch import TaskName
+from images.selectors import built_image_ids
 
 
 @shared_task(name=TaskName.HEARTBEAT_AGENTS.value, soft_time_limit=60, time_limit=90)
@@ -15,6 +16,14 @@ def heartbeat_agents() -> None:
         if is_mine:
             service.heartbeat_agents()
             withholding.release_unavailable_devices()
+
+
+@shared_task(name=TaskName.DISCOVER_DEVICES.value, soft_time_limit=240, time_limit=300)
+def discover_devices() -> None:
+    """Look at the machines that are due, unless the previous round is still running."""
+    with try_exclusive("agents.machines.discovery") as is_mine:
+        if is_mine:
+            discovery.discover_due(built_image_ids())
 
 
 @shared_task(name=TaskName.KEEP_WALLS.value, soft_time_limit=240, time_limit=300)

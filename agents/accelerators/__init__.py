@@ -2,28 +2,13 @@
 
 from collections.abc import Sequence
 
-from agents.accelerators.base import AcceleratorDevice, AcceleratorDiscovery, DeviceUse
-from agents.accelerators.nvidia import NvidiaDiscovery
+from agents.accelerators.base import AcceleratorMeasurement, DeviceUse
+from agents.accelerators.nvidia import NvidiaMeasurement
 
-VENDORS: tuple[AcceleratorDiscovery, ...] = (NvidiaDiscovery(),)
-
-
-def discover_devices(
-    vendors: Sequence[AcceleratorDiscovery] = VENDORS,
-) -> tuple[AcceleratorDevice, ...] | None:
-    """Return the devices of the machine that this process runs on, ordered by vendor and index;
-    None if a vendor's tools fail, because unreported devices may still exist.
-    """
-    found: list[AcceleratorDevice] = []
-    for vendor in vendors:
-        devices = vendor.discover()
-        if devices is None:
-            return None
-        found += devices
-    return tuple(found)
+VENDORS: tuple[AcceleratorMeasurement, ...] = (NvidiaMeasurement(),)
 
 
-def measure_devices(vendors: Sequence[AcceleratorDiscovery] = VENDORS) -> tuple[DeviceUse, ...]:
+def measure_devices(vendors: Sequence[AcceleratorMeasurement] = VENDORS) -> tuple[DeviceUse, ...]:
     """Return the present use of the devices, ordered by vendor and index; devices that report
     nothing are absent.
     """

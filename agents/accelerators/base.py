@@ -1,4 +1,4 @@
-"""Port to accelerators: discovery and measurement by a vendor's tools. Pure."""
+"""Accelerators and their use: values, and the port to measurement. Pure."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -70,17 +70,9 @@ class DeviceUse:
     processes: tuple[DeviceProcess, ...] | None = None
 
 
-class AcceleratorDiscovery(ABC):
-    vendor: str
-
-    @abstractmethod
-    def discover(self) -> tuple[AcceleratorDevice, ...] | None:
-        """Return all answering devices of this vendor by index; () without devices or without its
-        tools; None if the tools fail, so that the devices are unknown. Never raises.
-        """
-
+class AcceleratorMeasurement(ABC):
     @abstractmethod
     def measure(self) -> tuple[DeviceUse, ...]:
-        """Return the present use of this vendor's devices by index; devices that report nothing are
-        absent. Opens the vendor's tools once for all devices. Never raises.
+        """Return the present use of the devices by index; those that report nothing are absent.
+        Opens the vendor's tools once for all devices. Never raises.
         """

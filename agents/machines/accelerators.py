@@ -1,6 +1,6 @@
 """Writes of accelerators, as reported by a machine or as simulated."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from django.db import connection
@@ -27,18 +27,16 @@ _REPORTED = (
 _COLUMNS = (*_REPORTED, "model", "is_present")
 
 
-def write_devices(agent: Agent, seen: Sequence[AcceleratorDevice] | None) -> bool:
-    """Write the reported devices of a locked agent; return True if anything changed. None: not
-    observed, nothing is written.
+def write_devices(agent: Agent, seen: Sequence[AcceleratorDevice], *, unknown: Collection[str] = ()) -> bool:
+    """Write the reported devices of a locked agent; return True if anything changed. Rows of vendors
+    whose devices are `unknown` stay as they are.
 
     A device that disappeared keeps its row while it is allocated, without new allocations, and is
     the same device if it returns.
     """
-    if seen is None:
-        return False
     known = {row.device_id: row for row in agent.devices.order_by("pk").select_for_update(no_key=True)}
     reported = {device.device_id for device in seen}
-    gone = [row for row in known.values() if row.device_id not in reported]
+    gone = [row for row in known.values() if row.device_id not in reported and row.vendor not in unknown]
     dropped = [row.pk for row in gone if not row.occupied]
     lost = [row.pk for row in gone if row.occupied and row.is_present]
     AgentDevice.objects.filter(pk__in=lost).update(is_present=False)

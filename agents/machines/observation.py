@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from agents.accelerators import discover_devices
-from agents.accelerators.base import AcceleratorDevice
 from agents.models import Agent
 from agents.runtime.port import (
     ContainerGone,
@@ -41,19 +39,15 @@ LOCAL = "unix://"
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One observation of a machine.
-    `devices` is None if unknown: on remote machines, and if the vendor's tools fail.
-    """
+    """One observation of a machine; its accelerators are found by `discovery`."""
 
     info: EngineInfo
     images: tuple[ImageInfo, ...]
-    devices: tuple[AcceleratorDevice, ...] | None = None
 
 
-def observe(runtime: ContainerRuntime, address: str) -> Observation:
-    """Return facts, images and devices of the machine. Raises RuntimeFault."""
-    devices = discover_devices() if address.startswith(LOCAL) else None
-    return Observation(runtime.info(), tuple(runtime.list_images()), devices)
+def observe(runtime: ContainerRuntime) -> Observation:
+    """Return facts and images of the machine. Raises RuntimeFault."""
+    return Observation(runtime.info(), tuple(runtime.list_images()))
 
 
 def observe_all(agents: Iterable[Agent]) -> Iterator[tuple[Agent, Observation | RuntimeFault]]:
@@ -136,6 +130,6 @@ def require_own_engine(agent: Agent, runtime: ContainerRuntime) -> EngineInfo:
 
 def _observation_or_fault(agent: Agent) -> Observation | RuntimeFault:
     try:
-        return observe(runtime_of(agent), agent.address)
+        return observe(runtime_of(agent))
     except RuntimeFault as fault:
         return fault

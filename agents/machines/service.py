@@ -15,9 +15,9 @@ from agents.core.usable_capacity import usable_capacity
 from agents.events import CapacityChanged
 from agents.locks import lock_group
 from agents.machines import lifecycle
-from agents.machines.accelerators import usable_devices, write_devices
+from agents.machines.accelerators import usable_devices
 from agents.machines.observation import Observation, observe, observe_all
-from agents.models import MODEL_LENGTH, Agent, AgentImage, AgentSlot, ResourceGroup
+from agents.models import Agent, AgentImage, AgentSlot, ResourceGroup
 from agents.resource_groups.service import put_into_group
 from agents.runtime.port import ImageInfo, RuntimeFault
 from agents.selectors import access_agent, access_resource_group, runtime_of
@@ -27,6 +27,7 @@ from common.audit import audit_log
 from common.clock import ClockJump
 from common.db.validation import validate_model
 from common.errors import InvalidInput, Unavailable
+from common.messaging.dispatch import TaskName, enqueue_on_commit
 from common.messaging.events import publish
 from common.values.resources import CPU, MEM, MILLI, ResourceSlots
 from common.values.text import quoted
@@ -80,7 +81,15 @@ def register_agent(
         audit_log.record(
             actor=actor, action="agents.register_agent", target=agent, changes={"address": address}
         )
-        return record_heartbeat(agent.pk, observation)
+        return look_at_devices(record_heartbeat(agent.pk, observation))
+
+
+def look_at_devices(agent: Agent) -> Agent:
+    """Have the machine of a locked agent looked at for accelerators within seconds."""
+    agent.data.pop("discovery", None)
+    agent.save(update_fields=["data"])
+    enqueue_on_commit(TaskName.DISCOVER_DEVICES)
+    return agent
 
 
 def _hold_group_of(known: Agent | None, actor: Actor, named: ResourceGroup | None) -> ResourceGroup:
@@ -95,10 +104,14 @@ def _hold_group_of(known: Agent | None, actor: Actor, named: ResourceGroup | Non
 
 
 def refresh_agent(*, actor: Actor, agent_id: int) -> Agent:
-    """Observe a machine now and record it. Raises Unavailable if its engine does not answer."""
+    """Observe a machine now and record it; its accelerators are looked for within seconds. Raises
+    Unavailable if its engine does not answer.
+    """
     require_superadmin(actor)
     agent = access_agent(actor, agent_id)
-    return record_heartbeat(agent.pk, _observe(agent))
+    observation = _observe(agent)
+    with transaction.atomic():
+        return look_at_devices(record_heartbeat(agent.pk, observation))
 
 
 def change_agent_state(*, actor: Actor, agent_id: int, to: AgentState) -> Agent:
@@ -136,9 +149,9 @@ def is_unchanged(agent: Agent, seen: Observation) -> bool:
     """
     if agent.state == AgentState.LOST or agent.last_error:
         return False
-    before = (agent.architecture, agent.engine_version, agent.device_model, {**agent.data})
+    before = (agent.architecture, agent.engine_version, {**agent.data})
     apply_observation(agent, seen)
-    return before == (agent.architecture, agent.engine_version, agent.device_model, agent.data) and (
+    return before == (agent.architecture, agent.engine_version, agent.data) and (
         _without_devices(agent.capacity) == _without_devices(_capacity_seen(seen))
         and {row.reference: row.image_id for row in agent.images.all()}
         == {name: image.image_id for name, image in _images_seen(seen).items()}
@@ -163,16 +176,9 @@ def record_heartbeat(agent_id: int, seen: Observation) -> Agent:
     """
     agent = Agent.objects.select_for_update(no_key=True).get(pk=agent_id)
     apply_observation(agent, seen)
-    has_changed = agent.device_model != Agent.objects.values_list("device_model", flat=True).get(pk=agent_id)
-    agent.save(
-        update_fields=[
-            "heartbeat_at", "last_error", "architecture", "engine_version", "device_model", "device_mem_bytes",
-            "device_api_version", "data"
-        ]
-    )  # fmt: skip
+    agent.save(update_fields=["heartbeat_at", "last_error", "architecture", "engine_version", "data"])
 
-    has_changed |= write_devices(agent, seen.devices)
-    has_changed |= write_capacity(agent, {**_capacity_seen(seen), **usable_devices(agent)})
+    has_changed = write_capacity(agent, {**_capacity_seen(seen), **usable_devices(agent)})
     has_changed |= _write_images(agent, seen)
     if agent.state == AgentState.LOST:
         agent = lifecycle.transition(agent.pk, to=AgentState(agent.state_before_loss), actor=SYSTEM)
@@ -206,7 +212,7 @@ def record_silence(agent_id: int, why: str) -> Agent:
 
 def _observe(agent: Agent) -> Observation:
     try:
-        return observe(runtime_of(agent), agent.address)
+        return observe(runtime_of(agent))
     except RuntimeFault as fault:
         raise Unavailable(
             _("The engine of agent “{agent}” cannot be used: {error}").format(agent=agent.name, error=fault),
@@ -233,14 +239,6 @@ def apply_observation(agent: Agent, seen: Observation) -> None:
         "cdi_devices": list(seen.info.cdi_devices),
         "cgroup_version": seen.info.cgroup_version,
     }
-    if seen.devices is not None:
-        agent.data["devices"] = [device.to_json() for device in seen.devices]
-        # A slice is as small as its profile says, so it says nothing about the devices of the machine.
-        devices = [device for device in seen.devices if not device.parent_id] or seen.devices
-        models = {device.model[:MODEL_LENGTH] for device in devices}
-        agent.device_model = models.pop() if len(models) == 1 else ""
-        agent.device_mem_bytes = min((device.mem_bytes for device in devices), default=0)
-        agent.device_api_version = min((device.api_version for device in devices), default=0)
 
 
 def _capacity_seen(seen: Observation) -> ResourceSlots:

@@ -15,6 +15,7 @@ from agents.models import Agent
 from common.actors import Actor
 from common.templatetags.berth import ago
 from common.values.resources import CPU, MEM, MILLI, format_bytes
+from common.values.stored_message import StoredMessage
 
 FULL_PERCENT = 100
 
@@ -55,6 +56,7 @@ class AgentRow:
     state: str
     last_error: str
     isolation_error: str
+    device_errors: tuple[str, ...]
     group: str
     cpu: Occupied
     mem: Occupied
@@ -96,6 +98,7 @@ def agent_row(
         state=agent.state,
         last_error=agent.last_error if is_shown else "",
         isolation_error=agent.data.get("walls", {}).get("error", "") if is_shown else "",
+        device_errors=_device_errors(agent) if is_shown else (),
         group=agent.resource_group.name,
         cpu=cpu,
         mem=mem,
@@ -105,7 +108,7 @@ def agent_row(
         more_images=len(images[1:]),
         engine_version=agent.engine_version,
         architecture=agent.architecture,
-        device_kinds=_kinds(agent.device_list or agent.data.get("devices", [])),
+        device_kinds=_kinds(agent.device_list),
         device_marks=marks,
         device_words="; ".join(mark.words for mark in marks),
         device_use="" if device_percent is None else _("{percent} % busy").format(percent=device_percent),
@@ -114,6 +117,15 @@ def agent_row(
         can_drain=may_drain and agent.state == AgentState.CONNECTED,
         can_resume=may_drain and agent.state in (AgentState.DRAINING, AgentState.MAINTENANCE),
     )
+
+
+def _device_errors(agent: Agent) -> tuple[str, ...]:
+    """Return why accelerators are unknown, and which have disappeared."""
+    last = agent.data.get("discovery", {})
+    errors = [str(StoredMessage(**problem)) for problem in last.get("problems", {}).values()]
+    if gone := last.get("gone"):
+        errors.append(_("Devices have disappeared: {names}.").format(names=", ".join(gone.values())))
+    return tuple(errors)
 
 
 def _kinds(devices: Collection[Mapping[str, Any]]) -> tuple[str, ...]:

@@ -1,101 +1,110 @@
-"""Promises of every vendor's discovery; NVIDIA's through its real bindings on a fake driver library."""
+"""What a probe tells of accelerators, through NVIDIA's real bindings on a fake driver library."""
 
 import json
-import os
-import shutil
-import subprocess
-import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agents.accelerators import discover_devices, measure_devices
+from agents.accelerators import measure_devices
 from agents.accelerators.base import DeviceUse
-from portal.ops.paths import CHECKOUT
+from agents.accelerators.description import vendor_named
+from agents.accelerators.probe import look_here
+from agents.accelerators.reader import VendorReading, read_devices, read_uses, wanted
+from agents.accelerators.report import Look, MachineReport, command_key
 from tests.doubles.accelerators import MockDiscovery
+from tests.nvml import FakeNvml
 
 MIB = 2**20
-ASK = """
-import json
-from dataclasses import asdict
-from agents.accelerators import discover_devices, measure_devices
-print(json.dumps({"devices": [asdict(each) for each in discover_devices() or ()], "uses": [asdict(each) for each in measure_devices()]}))
-"""
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where a loader finds the library under the driver's name."""
-    if shutil.which("gcc") is None:
-        raise AssertionError("Tests of NVIDIA's library need a C compiler: apt-get install g++")
-    made = tmp_path_factory.mktemp("nvml") / "libnvidia-ml.so.1"
-    source = CHECKOUT / "tests" / "doubles" / "fake_nvml.c"
-    subprocess.run(
-        ["gcc", "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o", str(made), str(source)],
-        check=True,
-    )
-    return made.parent
-
-
-class Machine:
-    """With two devices, asked by a process of its own, as the library is loaded once for each."""
-
-    def __init__(self, library: Path, notes: Path) -> None:
-        self._library, self._state, self._opened = library, notes / "state", notes / "opened"
-
-    def do(self, *lines: str) -> None:
-        self._state.write_text("\n".join(lines) + "\n")
-
-    def ask(self) -> Mapping[str, list[dict[str, Any]]]:
-        variables = {
-            "LD_LIBRARY_PATH": str(self._library),
-            "FAKE_NVML_GPUS": "2",
-            "FAKE_NVML_STATE": str(self._state),
-            "FAKE_NVML_OPENED": str(self._opened),
-        }
-        self._opened.unlink(missing_ok=True)
-        command = [sys.executable, "-c", ASK]
-        answer = subprocess.run(
-            command, env=os.environ | variables, cwd=CHECKOUT, capture_output=True, text=True, check=True
-        )
-        told: dict[str, list[dict[str, Any]]] = json.loads(answer.stdout.splitlines()[-1])
-        return told
-
-    @property
-    def times_opened(self) -> int:
-        return self._opened.stat().st_size
+NVML = ("berth-nvml",)
+VENDOR = vendor_named("nvidia")
+assert VENDOR
 
 
 @pytest.fixture
-def machine(library: Path, tmp_path: Path) -> Machine:
-    return Machine(library, tmp_path)
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
+    """With two devices."""
+    machine = FakeNvml(tmp_path)
+    for name, value in machine.environment(gpus=2).items():
+        monkeypatch.setenv(name, value)
+    return machine
 
 
-def test_the_drivers_library_tells_what_each_device_does(machine: Machine) -> None:
-    machine.do("0 20480 37 0", "1 0 0 0")
-    told = machine.ask()
-    assert [device["device_id"] for device in told["devices"]] == [use["device_id"] for use in told["uses"]]
-    busy, idle = told["uses"]
-    assert (busy["percent"], busy["mem_bytes"], busy["mem_total_bytes"]) == (37, 20480 * MIB, 81559 * MIB)
-    assert (busy["watts"], busy["celsius"]) == (70.5, 40)
-    assert (idle["percent"], idle["mem_bytes"]) == (0, 0)
-    assert machine.times_opened == 2  # once to find them, once to measure all of them
+def look() -> MachineReport:
+    assert VENDOR
+    report = look_here(Look(commands=wanted(VENDOR).commands))
+    return MachineReport(commands=report.commands, runtimes=("nvidia",))  # a sign of its devices
 
 
-def test_a_device_that_fell_off_its_bus_is_absent_and_hides_no_other(machine: Machine) -> None:
-    machine.do("0 512 99 2", "1 1024 5 0")
-    told = machine.ask()
-    assert [device["index"] for device in told["devices"]] == [1]
-    [use] = told["uses"]
-    assert (use["device_id"][-1], use["percent"], use["mem_bytes"]) == ("1", 5, 1024 * MIB)
+def read() -> tuple[VendorReading, tuple[DeviceUse, ...]]:
+    assert VENDOR
+    report = look()
+    reading = read_devices(VENDOR, report)
+    return reading, read_uses(VENDOR, reading.devices or (), report)
 
 
-def test_what_a_device_does_not_tell_is_unknown_and_never_nothing(machine: Machine) -> None:
-    machine.do("0 512 99 1", "1 1024 5 0")
-    split, _whole = machine.ask()["uses"]
-    assert (split["percent"], split["mem_bytes"]) == (None, 512 * MIB)
+def told() -> list[dict[str, Any]]:
+    return list(json.loads(look_here(Look(commands=(NVML,))).commands[command_key(NVML)].stdout)["devices"])
+
+
+def test_the_drivers_library_tells_what_each_device_is_and_does(machine: FakeNvml) -> None:
+    machine.do("0 used 20480", "0 percent 37", "0 pid 4711", "1 used 0")
+    reading, (busy, idle) = read()
+    assert reading.devices is not None
+    first, second = reading.devices
+    assert (first.device_id[:4], first.index, first.slot_name) == ("GPU-", 0, "cuda")
+    assert (first.model, first.mem_bytes, first.numa_node) == ("NVIDIA H100 80GB HBM3", 81559 * MIB, 0)
+    assert (first.driver, first.api_version, first.link_group) == ("575.57.08", 12090, None)
+    assert (busy.device_id, idle.device_id) == (first.device_id, second.device_id)
+    assert (busy.percent, busy.mem_bytes, busy.mem_total_bytes) == (37, 20480 * MIB, 81559 * MIB)
+    assert (busy.watts, busy.celsius) == (70.5, 40)
+    assert (idle.percent, idle.mem_bytes) == (0, 0)
+    assert machine.times_opened == 1
+    assert [device["processes"] for device in told()] == [[{"pid": 4711, "mem": 20480 * MIB}], []]
+
+
+def test_devices_that_nvlink_joins_and_instances_of_a_split_one_are_known_as_such(machine: FakeNvml) -> None:
+    machine.do("0 link 1", "1 link 1", "1 instances 2")
+    reading, _ = read()
+    assert reading.devices is not None
+    instances = [device for device in reading.devices if device.profile]
+    whole = {device.index: device for device in reading.devices if not device.profile}
+    assert whole[0].link_group == whole[1].link_group == 0
+    assert {(each.parent_id, each.profile) for each in instances} == {(whole[1].device_id, "1g.10gb")}
+    assert len({each.device_id for each in instances}) == 2
+    assert instances[0].mem_bytes == 81559 // 8 * MIB
+
+
+def test_signs_of_illness_are_told(machine: FakeNvml) -> None:
+    machine.do("1 recovery 2", "1 pending 1", "1 ecc 3", "1 reasons 64")
+    names = ("recovery_action", "remap_pending", "remap_failure", "ecc_uncorrected", "throttle")
+    assert [[device[name] for name in names] for device in told()] == [[0] * 5, [2, 1, 0, 3, 1]]
+
+
+def test_a_device_that_fell_off_its_bus_is_absent_and_hides_no_other(machine: FakeNvml) -> None:
+    machine.do("0 refuses 2", "1 used 1024", "1 percent 5")
+    reading, (use,) = read()
+    assert [device.index for device in reading.devices or ()] == [1]
+    assert (use.device_id[-1], use.percent, use.mem_bytes) == ("1", 5, 1024 * MIB)
+
+
+def test_what_a_device_does_not_tell_is_unknown_and_never_nothing(machine: FakeNvml) -> None:
+    machine.do("0 refuses 1", "0 used 512")
+    _, (split, _whole) = read()
+    assert (split.percent, split.mem_bytes) == (None, 512 * MIB)
+
+
+def test_devices_of_a_driver_that_fails_or_is_missing_are_unknown(
+    machine: FakeNvml, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(
+        "FAKE_NVML_REFUSES", "18"
+    )  # library and driver of different versions, after an upgrade
+    reading, uses = read()
+    assert (reading.devices, bool(reading.problem), uses) == (None, True, ())
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    assert read()[0].devices is None
+    assert measure_devices() == ()
 
 
 def test_a_made_up_vendor_tells_what_it_is_told_to() -> None:
@@ -104,6 +113,3 @@ def test_a_made_up_vendor_tells_what_it_is_told_to() -> None:
     vendor.use(DeviceUse(device_id="mock-1", percent=80, mem_bytes=MIB))
     vendor.fall_silent("mock-0")
     assert [(use.device_id, use.percent) for use in measure_devices([vendor])] == [("mock-1", 80)]
-    assert {use.device_id for use in measure_devices([vendor])} < {
-        device.device_id for device in discover_devices([vendor]) or ()
-    }

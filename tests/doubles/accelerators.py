@@ -2,10 +2,10 @@
 accelerators.
 """
 
-from agents.accelerators.base import AcceleratorDevice, AcceleratorDiscovery, DeviceUse
+from agents.accelerators.base import AcceleratorDevice, AcceleratorMeasurement, DeviceUse
 
 
-class MockDiscovery(AcceleratorDiscovery):
+class MockDiscovery(AcceleratorMeasurement):
     vendor = "mock"
 
     def __init__(self, count: int, mem_bytes: int = 16 * 2**30, linked: int = 4) -> None:

@@ -48,7 +48,7 @@ class SimulatedDevices:
             self._uses.pop(device_id, None)
 
     def measure(self) -> tuple[DeviceUse, ...]:
-        """Implement AcceleratorDiscovery.measure."""
+        """Implement AcceleratorMeasurement.measure."""
         with self._lock:
             return tuple(self._uses.values())
 

@@ -6,10 +6,9 @@ import pytest
 
 from agents.accelerators.base import AcceleratorDevice
 from agents.core.states import AgentState
-from agents.machines.observation import Observation
-from agents.machines.service import is_unchanged, record_heartbeat
+from agents.machines.discovery import record_discovery
+from agents.machines.probing import Discovery
 from agents.models import Agent, AgentSlot
-from agents.runtime.port import EngineInfo
 from common.errors import InvalidInput, LimitExceeded, NotFound
 from scheduler.tick import run_tick
 from sessions_app.admission.forecast import forecast_session
@@ -84,25 +83,12 @@ def device(model: str, index: int = 0) -> AcceleratorDevice:
 
 
 def test_a_machine_is_of_a_model_where_all_its_accelerators_are(place: Place) -> None:
-    agent = place.agent
-    info = EngineInfo(
-        engine_id=agent.engine_id, version="1", os="Linux", kernel="6", architecture=agent.architecture,
-        cpu_milli=4000, mem_bytes=8 * GIB, api_version="1", storage_driver="overlay2", has_live_restore=True,
-    )  # fmt: skip
     for models, told in ((["new", "new"], "new"), (["new", "old"], ""), ([], "")):
         devices = tuple(device(model, index) for index, model in enumerate(models))
-        seen = Observation(info, (), devices)
-        assert record_heartbeat(agent.pk, seen).device_model == told
-        known = Agent.objects.prefetch_related("slots", "images").get(pk=agent.pk)
-        assert is_unchanged(known, seen)
+        assert record_discovery(place.agent.pk, Discovery(devices=devices)).device_model == told
 
 
 def test_slices_do_not_make_the_devices_of_a_machine_smaller(place: Place) -> None:
-    agent = place.agent
-    parts = [replace(device("new MIG 1g.10gb", 1), parent_id="GPU-0", mem_bytes=GIB // 8)]
-    info = EngineInfo(
-        engine_id=agent.engine_id, version="1", os="Linux", kernel="6", architecture=agent.architecture,
-        cpu_milli=4000, mem_bytes=8 * GIB, api_version="1", storage_driver="overlay2", has_live_restore=True,
-    )  # fmt: skip
-    seen = record_heartbeat(agent.pk, Observation(info, (), (device("new"), *parts)))
+    part = replace(device("new MIG 1g.10gb", 1), parent_id="GPU-0", mem_bytes=GIB // 8)
+    seen = record_discovery(place.agent.pk, Discovery(devices=(device("new"), part)))
     assert (seen.device_model, seen.device_mem_bytes) == ("new", GIB)

@@ -94,7 +94,7 @@ def test_missing_devices_keep_their_row_while_allocated() -> None:
     place = make_place()
     assert write_devices(place.agent, MockDiscovery(3).discover())
     assert not write_devices(place.agent, MockDiscovery(3).discover())
-    assert not write_devices(place.agent, None)
+    assert not write_devices(place.agent, (), unknown=["mock"])
     place.agent.slots.create(slot_name="mock", capacity=3000)
     *_, last = devices_of(place.agent)
     kernel = Kernel.objects.create(session=place.enqueue(), role="sub", agent=place.agent)

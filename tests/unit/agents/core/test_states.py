@@ -2,18 +2,14 @@
 
 from itertools import pairwise
 
-import pynvml
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.accelerators import discover_devices
-from agents.accelerators.nvidia import NvidiaDiscovery
 from agents.core.states import STATE_TITLES, TRANSITIONS, AgentState, is_legal
 from agents.core.usable_capacity import usable_capacity
 from agents.runtime.port import RuntimeUnavailable
 from agents.runtime.registry import adopt_runtime, async_runtime_for, runtime_for
-from tests.doubles.accelerators import MockDiscovery
 from tests.doubles.runtimes import LostRuntime
 
 GIB = 2**30
@@ -47,23 +43,6 @@ def test_more_memory_is_never_less_capacity(sizes: list[int]) -> None:
     capacities = [usable_capacity(1000, size)["mem"] for size in sorted(sizes)]
     assert all(less <= more for less, more in pairwise(capacities))
     assert min(capacities) > 0
-
-
-def test_machine_without_a_driver_has_no_devices() -> None:
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        assert NvidiaDiscovery().discover() == ()
-    else:
-        count = pynvml.nvmlDeviceGetCount()
-        pynvml.nvmlShutdown()
-        assert len(NvidiaDiscovery().discover()) == count
-
-
-def test_devices_come_by_vendor_and_index() -> None:
-    devices = discover_devices([MockDiscovery(2), MockDiscovery(1)])
-    assert [device.device_id for device in devices] == ["mock-0", "mock-1", "mock-0"]
-    assert devices[0].to_json()["mem_bytes"] == 16 * GIB
 
 
 def test_agent_has_one_runtime_per_process() -> None:

@@ -1,0 +1,162 @@
+"""Discovery of the accelerators of machines: when a machine is looked at, and what is recorded."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from datetime import datetime, timedelta
+from typing import Any
+
+import structlog
+from django.db import transaction
+
+from agents.accelerators.description import shipped_vendors
+from agents.events import CapacityChanged
+from agents.machines.accelerators import usable_devices, write_devices
+from agents.machines.lifecycle import push_agent_change
+from agents.machines.probing import Discovery, discover
+from agents.machines.service import write_capacity
+from agents.machines.withholding import release_devices, withhold_devices
+from agents.models import MODEL_LENGTH, Agent, AgentDevice, Withheld
+from agents.runtime.port import RuntimeUnavailable
+from agents.selectors import connected_agents
+from common import clock
+from common.messaging.events import publish
+from common.values.resources import CPU, MEM
+
+log = structlog.get_logger(__name__)
+
+RENEWED_EVERY = timedelta(minutes=5)
+RETRIED_EVERY = timedelta(minutes=1)
+LOOKERS = 8
+
+
+def discover_due(image_ids: Sequence[str]) -> None:
+    """Look at all machines that are due, and record what is found as the answers arrive, so that one
+    that hangs does not delay others.
+    """
+    due = [agent for agent in connected_agents() if not agent.is_simulated and is_due(agent)]
+    vendors = shipped_vendors()
+    with ThreadPoolExecutor(LOOKERS, thread_name_prefix="discovery") as pool:
+        agent_by_future = {pool.submit(discover, agent, vendors, image_ids): agent for agent in due}
+        for future in as_completed(agent_by_future):
+            agent = agent_by_future[future]
+            try:
+                record_discovery(agent.pk, future.result())
+            except RuntimeUnavailable as fault:
+                log.warning("discovery.unavailable", agent_id=agent.pk, agent=agent.name, error=str(fault))
+
+
+def is_due(agent: Agent) -> bool:
+    """True if the machine must be looked at: every few minutes, sooner after a failure, and at once if
+    it booted or its engine changed, or if a device seems to be taken or left by somebody outside.
+    """
+    last = agent.data.get("discovery")
+    if last is None or last["basis"] != _basis(agent) or last["doubts"]:
+        return True
+    age = clock.now() - datetime.fromisoformat(last["at"])
+    return not timedelta(0) <= age < (RETRIED_EVERY if last["problems"] else RENEWED_EVERY)
+
+
+def _basis(agent: Agent) -> list[Any]:
+    facts = ("life_id", "runtimes", "default_runtime", "cdi_devices")
+    return [agent.engine_version, *(agent.data.get(name) for name in facts)]
+
+
+@transaction.atomic
+def record_discovery(agent_id: int, found: Discovery) -> Agent:
+    """Record the devices of a machine, and which of them are used outside Berth."""
+    agent = Agent.objects.select_for_update(no_key=True).get(pk=agent_id)
+    last = agent.data.get("discovery") or {}
+    before = {row.device_id: row for row in agent.devices.filter(is_present=True)}
+    has_changed = write_devices(agent, found.devices, unknown=found.unknown)
+    has_changed |= write_capacity(agent, _capacity(agent))
+    rows = {row.device_id: row for row in agent.devices.filter(is_present=True)}
+    problems = {vendor: problem.to_json() for vendor, problem in found.problems.items()}
+    has_changed |= problems != last.get("problems", {})
+    _log_changes(agent, before, rows, problems)
+    _note_common_facts(agent, rows.values())
+    agent.data |= {
+        "device_nodes": dict(found.nodes),
+        "paths": list(found.paths),
+        "discovery": {
+            "at": clock.now().isoformat(),
+            "basis": _basis(agent),
+            "problems": problems,
+            "gone": _gone(before, rows, last.get("gone", {})),
+            "doubts": _judge_users(agent, rows, found.users, last.get("doubts", {})),
+        },
+    }
+    agent.save(update_fields=["device_model", "device_mem_bytes", "device_api_version", "data"])
+    if has_changed:
+        publish(CapacityChanged(agent.resource_group_id))
+        push_agent_change(agent)
+    return agent
+
+
+def _capacity(agent: Agent) -> dict[str, int]:
+    kept = {slot.slot_name: slot.capacity for slot in agent.slots.all() if slot.slot_name in (CPU, MEM)}
+    return kept | usable_devices(agent)
+
+
+def _note_common_facts(agent: Agent, rows: Collection[AgentDevice]) -> None:
+    """Set what the devices have in common. A slice is as small as its profile says, so it says nothing
+    about the devices of the machine.
+    """
+    whole = [row for row in rows if not row.parent_id] or rows
+    models = {row.model for row in whole}
+    agent.device_model = models.pop() if len(models) == 1 else ""
+    agent.device_mem_bytes = min((row.mem_bytes for row in whole), default=0)
+    agent.device_api_version = min((row.api_version for row in whole), default=0)
+
+
+def _gone(
+    before: Mapping[str, AgentDevice], rows: Mapping[str, AgentDevice], gone: Mapping[str, str]
+) -> dict[str, str]:
+    """Return {device id: name} of devices that disappeared and have not returned. Partitions come and
+    go by themselves.
+    """
+    lost = {
+        device_id: f"{row.slot_name} {row.index}" for device_id, row in before.items() if not row.parent_id
+    }
+    return {device_id: name for device_id, name in {**gone, **lost}.items() if device_id not in rows}
+
+
+def _judge_users(
+    agent: Agent,
+    rows: Mapping[str, AgentDevice],
+    users: Mapping[str, Collection[int]],
+    doubts: Mapping[str, Sequence[int]],
+) -> dict[str, list[int]]:
+    """Withhold devices that processes outside Berth use, and give them out again when they do not.
+    Only what was seen twice in a row counts; return what was seen once.
+    """
+    seen_once: dict[str, list[int]] = {}
+    for device_id, pids in users.items():
+        row = rows.get(device_id)
+        if (
+            row is None
+            or bool(pids) == (row.withheld == Withheld.BUSY)
+            or row.withheld not in ("", Withheld.BUSY)
+        ):
+            continue
+        if device_id not in doubts or (pids and not set(pids) & set(doubts[device_id])):
+            seen_once[device_id] = sorted(pids)
+        elif pids:
+            because = f"Processes outside Berth use it: {', '.join(map(str, sorted(pids)[:10]))}."
+            withhold_devices(agent.pk, [row.pk], kind=Withheld.BUSY, because=because)
+        else:
+            release_devices(agent.pk, [row.pk], kind=Withheld.BUSY)
+    return seen_once
+
+
+def _log_changes(
+    agent: Agent,
+    before: Mapping[str, AgentDevice],
+    rows: Mapping[str, AgentDevice],
+    problems: Mapping[str, object],
+) -> None:
+    facts: dict[str, Any] = {"agent_id": agent.pk, "agent": agent.name}
+    if before.keys() != rows.keys():
+        facts |= {"new": sorted(rows.keys() - before.keys()), "gone": sorted(before.keys() - rows.keys())}
+        log.warning("devices.changed", **facts)
+    if problems:
+        log.warning("devices.unknown", **facts, problems=problems)

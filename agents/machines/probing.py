@@ -1,0 +1,257 @@
+"""Looks at the accelerators of one machine. Calls its engine, never the database.
+
+The portal's own machine is looked at by a process, others by helper containers, so that nothing is
+installed there. A first look finds the vendors that are there; then each is looked at alone, so that
+a tool or driver that fails costs only its own vendor.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from uuid import uuid4
+
+from django.conf import settings
+
+from agents.accelerators.base import AcceleratorDevice
+from agents.accelerators.description import VendorDescription
+from agents.accelerators.grant import BoundPath, DeviceGrant, DeviceNode, DriverRequest
+from agents.accelerators.probe import (
+    ANSWERS_WITHIN_S,
+    MAX_REPORT_BYTES,
+    MOUNTED_AT,
+    ProbeFailed,
+    look_command,
+    look_here,
+    program_files,
+    read_report,
+)
+from agents.accelerators.reader import is_present, read_devices, read_measures, signs, wanted
+from agents.accelerators.report import Look, MachineReport
+from agents.machines.helpers import NO_IMAGE, helper_image, labels_once
+from agents.models import Agent
+from agents.runtime.port import (
+    HELPER_FILES_AT,
+    ContainerGone,
+    ContainerRuntime,
+    ContainerStatus,
+    EngineInfo,
+    HelperSpec,
+    MountSpec,
+    RuntimeFault,
+    RuntimeRefused,
+    RuntimeUnavailable,
+)
+from agents.selectors import runtime_of
+from common.i18n import gettext_noop
+from common.values.stored_message import StoredMessage, one_line
+
+LOCAL = "unix://"
+PROBE_MEM_BYTES = 256 * 2**20
+CDI_ALL_NVIDIA = "nvidia.com/gpu=all"
+NAMES_ITS_DRIVERS = (29, 2)  # version of the first engine with "nvidia.runtime-hook"
+MACHINE = ""
+LOOK_FAILED = gettext_noop("Its accelerators could not be looked for.")
+VENDOR_FAILED = gettext_noop("Devices of {vendor} could not be looked for.")
+_NO_SOURCE = re.compile(r"bind source path does not exist: (\S+)")
+_GLOB = re.compile(r"\*|\?|\[[^\]]+\]")
+_HERE_ONLY = ("/sys/", "/proc/")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discovery:
+    """Result of a look at a machine.
+
+    `devices` are those of all vendors but the `unknown` ones, whose tools failed; `problems` says
+    why, by vendor; MACHINE: for the machine as a whole. `users`: {device id: ids of processes that compute
+    on it and belong to no container of this installation}. `nodes`: {path of a device node: id of its
+    group}; `paths` are other existing files that grants name.
+    """
+
+    devices: tuple[AcceleratorDevice, ...] = ()
+    unknown: Collection[str] = ()
+    problems: Mapping[str, StoredMessage] = field(default_factory=dict)
+    users: Mapping[str, Collection[int]] = field(default_factory=dict)
+    nodes: Mapping[str, int] = field(default_factory=dict)
+    paths: tuple[str, ...] = ()
+
+
+def discover(agent: Agent, vendors: Sequence[VendorDescription], image_ids: Sequence[str]) -> Discovery:
+    """Look at the machine now. Calls its engine, never the database. Raises RuntimeUnavailable."""
+    runtime = runtime_of(agent)
+    info = runtime.info()
+    try:
+        look = _looker(agent, runtime, info, image_ids)
+        first = look(signs(vendors) + Look(nodes=_nodes_to_give(vendors)))
+    except (ProbeFailed, RuntimeFault) as fault:
+        _reraise_unavailable(fault)
+        everyone = [vendor.name for vendor in vendors]
+        problem = StoredMessage(LOOK_FAILED, quote=one_line(fault))
+        return Discovery(unknown=everyone, problems={MACHINE: problem})
+    found, used = Discovery(), dict[str, set[int]]()
+    for vendor in vendors:
+        if is_present(vendor, first):
+            found = _with_vendor(found, vendor, look, first, used)
+    users = _foreign(runtime, used) if used else {}
+    return replace(found, users=users)
+
+
+def _with_vendor(
+    found: Discovery,
+    vendor: VendorDescription,
+    look: "Looker",
+    first: MachineReport,
+    used: dict[str, set[int]],
+) -> Discovery:
+    """Return `found` with one vendor's devices; add the processes on them to `used`."""
+    try:
+        report = look(signs([vendor]) + wanted(vendor), first.nodes)
+    except (ProbeFailed, RuntimeFault) as fault:
+        _reraise_unavailable(fault)
+        problem = StoredMessage(VENDOR_FAILED, {"vendor": vendor.title}, quote=one_line(fault))
+        return _unknown(found, vendor, problem)
+    reading = read_devices(vendor, report)
+    for device_id, measures in read_measures(vendor, reading.devices or (), report).items():
+        used[device_id] = {each["pid"] for each in measures.get("processes") or () if each.get("pid")}
+    if reading.devices is None:
+        return _unknown(found, vendor, reading.problem)
+    paths = [path for path in report.paths if not path.startswith(_HERE_ONLY)]
+    return replace(
+        found,
+        devices=found.devices + reading.devices,
+        problems={**found.problems, **({vendor.name: reading.problem} if reading.problem else {})},
+        nodes={**found.nodes, **{path: node.gid for path, node in report.nodes.items()}},
+        paths=tuple(dict.fromkeys((*found.paths, *paths))),
+    )
+
+
+def _unknown(found: Discovery, vendor: VendorDescription, problem: StoredMessage) -> Discovery:
+    return replace(
+        found,
+        unknown=[*found.unknown, vendor.name],
+        problems={**found.problems, vendor.name: problem},
+    )
+
+
+class Looker:
+    """Looks at one machine, with what its engine told."""
+
+    def __init__(self, info: EngineInfo) -> None:
+        self.info = info
+
+    def __call__(self, look: Look, nodes: Iterable[str] = ()) -> MachineReport:
+        """Return what is there; `nodes` are those of which a container may get some. Raises ProbeFailed
+        and RuntimeFault.
+        """
+        return replace(
+            self.report(look, nodes),
+            runtimes=self.info.runtimes,
+            cdi_devices=self.info.cdi_devices,
+            engine_version=self.info.version,
+        )
+
+    def report(self, look: Look, nodes: Iterable[str]) -> MachineReport:
+        return look_here(look)
+
+
+class RemoteLooker(Looker):
+    def __init__(self, info: EngineInfo, runtime: ContainerRuntime, image_id: str) -> None:
+        super().__init__(info)
+        self._runtime, self._image_id = runtime, image_id
+
+    def report(self, look: Look, nodes: Iterable[str]) -> MachineReport:
+        spec = probe_spec(look, self._image_id, grant_for(look, self.info, nodes))
+        while True:
+            try:
+                done = self._runtime.run_helper(spec, timeout_s=ANSWERS_WITHIN_S)
+            except RuntimeRefused as refusal:
+                missing = _NO_SOURCE.search(str(refusal))
+                binds = tuple(bind for bind in spec.grant.binds if not missing or bind.source != missing[1])
+                if binds == spec.grant.binds:
+                    raise
+                spec = replace(spec, grant=replace(spec.grant, binds=binds))
+            else:
+                return read_report(done.exit_code, done.output)
+
+
+def _looker(agent: Agent, runtime: ContainerRuntime, info: EngineInfo, image_ids: Sequence[str]) -> Looker:
+    if agent.address.startswith(LOCAL):
+        return Looker(info)
+    image_id = helper_image(runtime, image_ids)
+    if image_id is None:
+        raise ProbeFailed(f"{NO_IMAGE}.")
+    return RemoteLooker(info, runtime, image_id)
+
+
+def probe_spec(look: Look, image_id: str, grant: DeviceGrant, *, root: str = "/") -> HelperSpec:
+    """Return the helper that looks at a machine. `root` holds its /sys and /dev."""
+    shown = [
+        MountSpec("bind", f"{MOUNTED_AT}/{name}", f"{root.rstrip('/')}/{name}", is_readonly=True)
+        for name in ("sys", "dev")
+    ]
+    return HelperSpec(
+        name=f"berth-probe-{uuid4().hex[:12]}",
+        image=image_id,
+        labels=labels_once("probe"),
+        command=look_command(look, python="python3", folder=HELPER_FILES_AT, root=MOUNTED_AT),
+        files=program_files(),
+        mounts=tuple(shown),
+        grant=grant,
+        mem_bytes=PROBE_MEM_BYTES,
+        log_bytes=2 * MAX_REPORT_BYTES,
+    )
+
+
+def grant_for(look: Look, info: EngineInfo, nodes: Iterable[str]) -> DeviceGrant:
+    """Return what a container needs for the commands of this look, of what the machine has."""
+    paths = [path for path in nodes if any(_is_match(path, glob) for glob in look.given_devices)]
+    runtimes = [name for name in look.given_runtimes if name in info.runtimes]
+    return DeviceGrant(
+        nodes=tuple(DeviceNode(path) for path in paths),
+        requests=tuple(_all_devices_of(driver, info) for driver in look.given_drivers),
+        runtime=runtimes[0] if runtimes else "",
+        environment={f"{name.upper()}_VISIBLE_DEVICES": "all" for name in runtimes[:1]},
+        binds=tuple(BoundPath(path) for path in look.given_files if "*" not in path),
+    )
+
+
+def _all_devices_of(driver: str, info: EngineInfo) -> DriverRequest:
+    if driver == "nvidia" and CDI_ALL_NVIDIA in info.cdi_devices:
+        return DriverRequest("cdi", (CDI_ALL_NVIDIA,))
+    if driver == "nvidia" and _version(info.version) >= NAMES_ITS_DRIVERS:
+        driver = "nvidia.runtime-hook"
+    return DriverRequest(driver, ("all",), ("gpu", "utility"))
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", text)[:2])
+
+
+def _is_match(path: str, glob: str) -> bool:
+    """True if the glob names this path; a star stands for no slash."""
+    parts = ["[^/]" + "*" * (part == "*") if part in "*?" else part for part in _GLOB.findall(glob)]
+    texts = [re.escape(text) for text in _GLOB.split(glob)]
+    pattern = "".join(text + part for text, part in zip(texts, [*parts, ""], strict=True))
+    return re.fullmatch(pattern, path) is not None
+
+
+def _nodes_to_give(vendors: Iterable[VendorDescription]) -> tuple[str, ...]:
+    return tuple(glob for vendor in vendors for glob in wanted(vendor).given_devices)
+
+
+def _foreign(runtime: ContainerRuntime, used: Mapping[str, set[int]]) -> dict[str, set[int]]:
+    """Return the processes that belong to no container of this installation."""
+    ours: set[int] = set()
+    if any(used.values()):
+        labels = {"io.berth.installation": settings.BERTH_INSTALLATION}
+        for state in runtime.list_containers(labels):
+            if state.status is ContainerStatus.RUNNING:
+                try:
+                    ours |= runtime.process_ids(state.name)
+                except ContainerGone:
+                    continue
+    return {device_id: pids - ours for device_id, pids in used.items()}
+
+
+def _reraise_unavailable(fault: Exception) -> None:
+    if isinstance(fault, RuntimeUnavailable):
+        raise fault

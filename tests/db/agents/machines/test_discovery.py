@@ -1,0 +1,245 @@
+"""Discovery of accelerators on machines that are reached over the network."""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from itertools import count
+from pathlib import Path
+
+import pytest
+from django.test import Client
+
+from accounts.models import User
+from agents.accelerators.probe import look
+from agents.accelerators.report import Look
+from agents.machines import discovery, helpers, probing
+from agents.machines import service as machines_service
+from agents.models import Agent
+from agents.resource_groups import service as resource_groups_service
+from agents.runtime.port import (
+    ContainerSpec,
+    DeviceUnavailable,
+    EngineInfo,
+    HelperSpec,
+    ProcessResult,
+    RuntimeRefused,
+)
+from agents.runtime.registry import adopt_runtime
+from agents.runtime.simulated.runtime import SimulatedRuntime
+from common import clock
+from common.actors import SYSTEM
+from tests.conftest import People
+from tests.nvml import FakeNvml
+
+pytestmark = pytest.mark.django_db
+BUILT = "berth/python:1"
+IMAGES = [f"sha256:{BUILT}"]
+PCI = "sys/bus/pci/devices"
+_numbers = count(1)
+
+
+class RemoteMachine(SimulatedRuntime):
+    """With files below `root`, which a probe in a container sees, and NVIDIA's fake library."""
+
+    def __init__(self, root: Path, nvml: FakeNvml) -> None:
+        super().__init__(name=f"remote-{next(_numbers)}", images=[BUILT])
+        self.root, self.nvml = root, nvml
+        self.answer_helper = self.probe
+
+    def probe(self, spec: HelperSpec) -> ProcessResult:
+        wanted = json.loads(spec.command[-1])
+        return ProcessResult(0, json.dumps(look.look(wanted, str(self.root))).encode())
+
+    def add_gpu_to_bus(self, slot: int = 1) -> None:
+        folder = self.root / PCI / f"0000:0{slot}:00.0"
+        folder.mkdir(parents=True)
+        for name, text in (("vendor", "0x10de"), ("device", "0x2330"), ("class", "0x030200")):
+            (folder / name).write_text(f"{text}\n")
+
+    def change_engine(self, **facts: object) -> None:
+        self._info = replace(self._info, **facts)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RemoteMachine:
+    (tmp_path / "machine/proc").mkdir(parents=True)
+    nvml = FakeNvml(tmp_path)
+    for name, value in nvml.environment(gpus=2).items():
+        monkeypatch.setenv(name, value)
+    machine = RemoteMachine(tmp_path / "machine", nvml)
+    machine.add_gpu_to_bus()
+    return machine
+
+
+@pytest.fixture
+def agent(machine: RemoteMachine) -> Agent:
+    name = machine.name
+    address = f"tcp://{name}:2376"
+    adopt_runtime(address, machine)
+    resource_groups_service.create_resource_group(actor=SYSTEM, name=name, is_default=False)
+    return machines_service.register_agent(actor=SYSTEM, name=name, address=address)
+
+
+def look_after(seconds: float = 0) -> None:
+    with clock.frozen_at(clock.now() + timedelta(seconds=seconds)):
+        machines_service.heartbeat_agents()
+        discovery.discover_due(IMAGES)
+
+
+def devices(agent: Agent) -> list[tuple[int, str]]:
+    return list(agent.devices.values_list("index", "withheld"))
+
+
+def capacity(agent: Agent) -> int:
+    agent = Agent.objects.get(pk=agent.pk)
+    return agent.capacity.get("cuda", 0)
+
+
+def test_devices_of_a_machine_are_found_by_a_container_of_it(agent: Agent, machine: RemoteMachine) -> None:
+    look_after()
+    agent.refresh_from_db()
+    assert devices(agent) == [(0, ""), (1, "")]
+    assert (capacity(agent), agent.device_model) == (2000, "NVIDIA H100 80GB HBM3")
+    assert (agent.device_mem_bytes, agent.device_api_version) == (81559 * 2**20, 12090)
+    first, nvidia = machine.helpers
+    assert {mount.source: mount.is_readonly for mount in first.mounts} == {"/sys": True, "/dev": True}
+    assert (first.grant.requests, [request.ids for request in nvidia.grant.requests]) == ((), [("all",)])
+    assert (first.is_privileged, first.has_network, first.capabilities) == (False, False, ())
+
+
+def test_machine_is_looked_at_again_in_minutes_and_at_once_if_its_engine_changed(
+    agent: Agent, machine: RemoteMachine
+) -> None:
+    def times_looked(seconds: float) -> int:
+        before = len(machine.helpers)
+        look_after(seconds)
+        return (len(machine.helpers) - before) // 2
+
+    assert [times_looked(each) for each in (0, 10, 290, 310)] == [1, 0, 0, 1]
+    machine.reboot()
+    assert [times_looked(each) for each in (320, 330)] == [1, 0]
+    machine.change_engine(cdi_devices=("nvidia.com/gpu=0", "nvidia.com/gpu=all"))
+    assert times_looked(340) == 1
+    assert machine.helpers[-1].grant.requests[0].ids == ("nvidia.com/gpu=all",)
+    machines_service.refresh_agent(actor=SYSTEM, agent_id=agent.pk)
+    assert times_looked(0) == 1
+
+
+def test_machine_without_accelerators_is_given_nothing(agent: Agent, machine: RemoteMachine) -> None:
+    shutil.rmtree(machine.root / PCI)
+    look_after()
+    assert (devices(agent), len(machine.helpers)) == ([], 1)
+
+
+def test_vendor_that_fails_keeps_its_devices_and_says_why(
+    agent: Agent, machine: RemoteMachine, people: People, browser_of: Callable[[User], Client]
+) -> None:
+    look_after()
+
+    def refuse(spec: HelperSpec) -> ProcessResult:
+        if spec.grant.requests:
+            raise DeviceUnavailable('could not select device driver "nvidia" with capabilities: [[gpu]]')
+        return machine.probe(spec)
+
+    machine.answer_helper = refuse
+    look_after(310)
+    assert (devices(agent), capacity(agent)) == ([(0, ""), (1, "")], 2000)
+    assert "could not select device driver" in browser_of(people.superadmin).get("/agents/").content.decode()
+    assert "could not select" not in browser_of(people.member).get("/agents/").content.decode()
+    machine.answer_helper = lambda spec: ProcessResult(1, b"Traceback: no such thing")
+    look_after(620)
+    assert capacity(agent) == 2000
+    machine.answer_helper = machine.probe
+    look_after(690)  # sooner than usual
+    agent.refresh_from_db()
+    assert agent.data["discovery"]["problems"] == {}
+
+
+def test_device_that_vanishes_is_told_until_it_returns(
+    agent: Agent, machine: RemoteMachine, people: People, browser_of: Callable[[User], Client]
+) -> None:
+    def page() -> str:
+        return browser_of(people.superadmin).get("/agents/").content.decode()
+
+    look_after()
+    machine.nvml.do("1 refuses 2")
+    look_after(310)
+    assert (devices(agent), capacity(agent)) == ([(0, "")], 1000)
+    assert "Devices have disappeared: cuda 1." in page()
+    machine.nvml.do()
+    look_after(620)
+    assert capacity(agent) == 2000
+    assert "disappeared" not in page()
+
+
+def test_device_that_somebody_else_uses_is_withheld_until_it_is_free(
+    agent: Agent, machine: RemoteMachine
+) -> None:
+    session = ContainerSpec(
+        name="session", image=BUILT, labels=helpers.helper_labels("any"), cpu_milli=1, mem_bytes=1
+    )
+    machine.ensure_container(session)
+    machine.start_container("session")
+    machine.pids["session"] = {100}
+    machine.nvml.do("0 pid 100", "1 pid 4711")
+    look_after()
+    assert devices(agent) == [(0, ""), (1, "")]  # it may be a program that ends
+    look_after(10)
+    assert devices(agent) == [(0, ""), (1, "busy")]
+    assert capacity(agent) == 1000
+    assert "4711" in agent.devices.get(index=1).withheld_because
+
+    machine.nvml.do("0 pid 100")
+    look_after(320)
+    assert devices(agent) == [(0, ""), (1, "busy")]
+    look_after(330)
+    assert (devices(agent), capacity(agent)) == ([(0, ""), (1, "")], 2000)
+
+
+def test_program_that_uses_a_device_for_a_moment_takes_it_from_nobody(
+    agent: Agent, machine: RemoteMachine
+) -> None:
+    for second, pid in enumerate((1001, 1002, 1003)):
+        machine.nvml.do(f"0 pid {pid}")
+        look_after(second)
+    assert devices(agent) == [(0, ""), (1, "")]
+
+
+def test_machine_without_an_image_of_ours_says_so(agent: Agent) -> None:
+    with clock.frozen_at(clock.now()):
+        discovery.discover_due(["sha256:of another version"])
+    agent.refresh_from_db()
+    [problem] = agent.data["discovery"]["problems"].values()
+    assert "bin/up" in problem["quote"]
+
+
+def test_tool_that_is_not_on_the_machine_does_not_stop_the_look(agent: Agent, machine: RemoteMachine) -> None:
+    def refuse(spec: HelperSpec) -> ProcessResult:
+        if any(bind.source == "/usr/bin/absent" for bind in spec.grant.binds):
+            raise RuntimeRefused("invalid mount config: bind source path does not exist: /usr/bin/absent")
+        return machine.probe(spec)
+
+    machine.answer_helper = refuse
+    looker = probing.RemoteLooker(machine.info(), machine, IMAGES[0])
+    looker(Look(given_files=("/usr/bin/absent", "/usr/bin/there")))
+    assert [bind.source for bind in machine.helpers[-1].grant.binds] == ["/usr/bin/there"]
+
+
+def test_container_of_a_look_gets_the_devices_and_runtime_that_its_commands_need() -> None:
+    info = EngineInfo(
+        engine_id="1", version="29.3.1", api_version="1.53", architecture="x86_64", os="", cpu_milli=1,
+        mem_bytes=1, runtimes=("habana", "runc"),
+    )  # fmt: skip
+    look = Look(
+        given_devices=("/dev/rbln[0-9]*", "/dev/rsd*"),
+        given_drivers=("nvidia",),
+        given_runtimes=("habana", "amd"),
+    )
+    grant = probing.grant_for(
+        look, info, ["/dev/rbln0", "/dev/rblnx", "/dev/rsd0", "/dev/sda", "/dev/rbln/0"]
+    )
+    assert [node.path for node in grant.nodes] == ["/dev/rbln0", "/dev/rsd0"]
+    assert (grant.runtime, grant.environment) == ("habana", {"HABANA_VISIBLE_DEVICES": "all"})
+    assert [request.driver for request in grant.requests] == ["nvidia.runtime-hook"]

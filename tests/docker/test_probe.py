@@ -1,0 +1,129 @@
+"""Look at a machine's accelerators from a container on a real engine."""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.accelerators.description import vendor_named
+from agents.accelerators.grant import BoundPath, DeviceGrant
+from agents.accelerators.probe import look_here, read_report
+from agents.accelerators.reader import read_devices, signs, wanted
+from agents.accelerators.report import Look, MachineReport
+from agents.machines import helpers, probing
+from agents.runtime.docker.sync_runtime import DockerRuntime
+from portal.ops.engine.session_image import ensure_session_image
+from portal.ops.paths import CHECKOUT
+from tests import engines
+from tests.nvml import FakeNvml
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.docker
+VENDOR = vendor_named("nvidia")
+CALLER = """
+import sys
+from agents.runtime.docker.sync_runtime import DockerRuntime
+from agents.runtime.port import HelperSpec
+DockerRuntime(sys.argv[1]).run_helper(HelperSpec(
+    name=sys.argv[2], image=sys.argv[3], command=("sleep", "1000"),
+    labels={"io.berth.installation": sys.argv[4], "io.berth.role": "probe", "io.berth.once": "true"},
+), timeout_s=600)
+"""
+
+
+@pytest.fixture
+def runtime(settings: Any) -> Iterator[DockerRuntime]:
+    settings.BERTH_INSTALLATION = engines.INSTALLATION
+    runtime = DockerRuntime(engines.ADDRESS)
+    yield runtime
+    runtime.close()
+    engines.remove_everything()
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the session image; built if this engine never had it."""
+    return ensure_session_image(print, tmp_path_factory.mktemp("data"), address=engines.ADDRESS)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A machine with one GPU on its bus, two device nodes and something that is none."""
+    root = tmp_path / "machine"
+    folder = root / "sys/bus/pci/devices/0000:18:00.0"
+    folder.mkdir(parents=True)
+    for name, text in (("vendor", "0x10de"), ("device", "0x2330"), ("class", "0x030200")):
+        (folder / name).write_text(f"{text}\n")
+    (root / "dev").mkdir()
+    for minor in (0, 1):
+        node = root / f"dev/nvidia{minor}"
+        os.mknod(node, stat.S_IFCHR | 0o660, os.makedev(195, minor))
+        os.chown(node, 0, 4400 + minor)
+    (root / "dev/nvidia2").write_text("a file")
+    return root
+
+
+def test_container_finds_the_devices_that_the_machine_itself_finds(
+    runtime: DockerRuntime, image: str, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert VENDOR
+    nvml = FakeNvml(tmp_path)
+    nvml.do("0 link 1", "1 link 1", "1 instances 3", "0 pid 4711")
+    look = signs([VENDOR]) + wanted(VENDOR) + Look(nodes=("/dev/nvidia*",), files=("/proc/driver/*",))
+    environment = nvml.environment(gpus=2)
+    folders = tuple(BoundPath(str(path)) for path in (nvml.library, tmp_path))
+    grant = DeviceGrant(binds=folders, environment={**environment, "FAKE_NVML_OPENED": "/dev/null"})
+    done = runtime.run_helper(probing.probe_spec(look, image, grant, root=str(root)))
+    there = read_report(done.exit_code, done.output)
+
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    here = look_here(look, str(root))
+    assert there == MachineReport.from_json(here.to_json() | {"files": there.files})
+    assert here.files.items() <= there.files.items()
+    assert [(node.major, node.minor, node.gid) for node in there.nodes.values()] == [
+        (195, 0, 4400),
+        (195, 1, 4401),
+    ]
+    found, same = read_devices(VENDOR, there), read_devices(VENDOR, here)
+    assert found == same
+    assert [(device.index, device.profile) for device in found.devices or ()] == [
+        (0, ""), (1, ""), (1, "1g.10gb"), (1, "1g.10gb"), (1, "1g.10gb"),
+    ]  # fmt: skip
+    assert runtime.list_containers(helpers.helper_labels("probe")) == []
+
+
+def test_container_can_open_no_device_that_it_sees(runtime: DockerRuntime, image: str, root: Path) -> None:
+    zero = root / "dev/zero"
+    os.mknod(zero, stat.S_IFBLK | 0o666, os.makedev(7, 0))
+    look = Look(
+        nodes=("/dev/zero",), commands=(("head", "-c", "1", "/machine/dev/zero"), ("touch", "/machine/dev/x"))
+    )
+    done = runtime.run_helper(probing.probe_spec(look, image, DeviceGrant(), root=str(root)))
+    report = read_report(done.exit_code, done.output)
+    assert report.nodes["/dev/zero"].kind == "b"
+    assert [output.exit_code for output in report.commands.values()] == [1, 1]
+
+
+def test_container_whose_caller_was_killed_is_removed(
+    runtime: DockerRuntime, image: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"berth-probe-{engines.INSTALLATION}"
+    command = [sys.executable, "-c", CALLER, engines.ADDRESS, name, image, engines.INSTALLATION]
+    caller = subprocess.Popen(command, cwd=CHECKOUT)
+    wait_until(lambda: (state := runtime.inspect_container(name)) and state.started_at)
+    caller.send_signal(signal.SIGKILL)
+    caller.wait()
+    now = 1000.0
+    monkeypatch.setattr(helpers.time, "monotonic", lambda: now)
+    helpers.reap_helpers(runtime)
+    assert runtime.inspect_container(name) is not None
+    now += helpers.ABANDONED_AFTER_S
+    helpers.reap_helpers(runtime)
+    assert runtime.inspect_container(name) is None
