@@ -9,7 +9,7 @@ from typing import Any
 
 MAX_FILE_CHARACTERS = 16_384
 MAX_OUTPUT_CHARACTERS = 1_048_576
-"""Of one file, and of one command. A longer output is not reported (`problem` is "too long")."""
+"""Of one file, and of one command. A longer output is not reported (`problem` is "too_long")."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,7 @@ class DeviceNodeFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandOutput:
-    """Answer of a vendor's tool. `problem`: "" or "missing", "timeout", "too long"."""
+    """Answer of a vendor's tool. `problem`: "" or "missing", "timeout", "too_long"."""
 
     exit_code: int | None = None
     stdout: str = ""

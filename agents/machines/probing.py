@@ -25,7 +25,7 @@ from agents.accelerators.probe import (
     program_files,
     read_report,
 )
-from agents.accelerators.reader import is_present, read_devices, read_measures, signs, wanted
+from agents.accelerators.reader import is_present, look_at_devices, read_devices, read_measures, signs
 from agents.accelerators.report import Look, MachineReport
 from agents.machines.helpers import NO_IMAGE, helper_image, labels_once
 from agents.models import Agent
@@ -104,7 +104,7 @@ def _with_vendor(
 ) -> Discovery:
     """Return `found` with one vendor's devices; add the processes on them to `used`."""
     try:
-        report = look(signs([vendor]) + wanted(vendor), first.nodes)
+        report = look(signs([vendor]) + look_at_devices(vendor), first.nodes)
     except (ProbeFailed, RuntimeFault) as fault:
         _reraise_unavailable(fault)
         problem = StoredMessage(VENDOR_FAILED, {"vendor": vendor.title}, quote=one_line(fault))
@@ -235,7 +235,7 @@ def _is_match(path: str, glob: str) -> bool:
 
 
 def _nodes_to_give(vendors: Iterable[VendorDescription]) -> tuple[str, ...]:
-    return tuple(glob for vendor in vendors for glob in wanted(vendor).given_devices)
+    return tuple(glob for vendor in vendors for glob in look_at_devices(vendor).given_devices)
 
 
 def _foreign(runtime: ContainerRuntime, used: Mapping[str, set[int]]) -> dict[str, set[int]]:

@@ -1,4 +1,4 @@
-"""What a probe tells of accelerators, through NVIDIA's real bindings on a fake driver library."""
+"""Probe of accelerators, through NVIDIA's real bindings on a fake driver library."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from agents.accelerators import measure_devices
 from agents.accelerators.base import DeviceUse
 from agents.accelerators.description import vendor_named
 from agents.accelerators.probe import look_here
-from agents.accelerators.reader import VendorReading, read_devices, read_uses, wanted
+from agents.accelerators.reader import VendorReading, look_at_devices, read_devices, read_uses
 from agents.accelerators.report import Look, MachineReport, command_key
 from tests.doubles.accelerators import MockDiscovery
 from tests.nvml import FakeNvml
@@ -32,7 +32,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
 
 def look() -> MachineReport:
     assert VENDOR
-    report = look_here(Look(commands=wanted(VENDOR).commands))
+    report = look_here(Look(commands=look_at_devices(VENDOR).commands))
     return MachineReport(commands=report.commands, runtimes=("nvidia",))  # a sign of its devices
 
 

@@ -14,7 +14,7 @@ import pytest
 from agents.accelerators.description import vendor_named
 from agents.accelerators.grant import BoundPath, DeviceGrant
 from agents.accelerators.probe import look_here, read_report
-from agents.accelerators.reader import read_devices, signs, wanted
+from agents.accelerators.reader import look_at_devices, read_devices, signs
 from agents.accelerators.report import Look, MachineReport
 from agents.machines import helpers, probing
 from agents.runtime.docker.sync_runtime import DockerRuntime
@@ -75,7 +75,9 @@ def test_container_finds_the_devices_that_the_machine_itself_finds(
     assert VENDOR
     nvml = FakeNvml(tmp_path)
     nvml.do("0 link 1", "1 link 1", "1 instances 3", "0 pid 4711")
-    look = signs([VENDOR]) + wanted(VENDOR) + Look(nodes=("/dev/nvidia*",), files=("/proc/driver/*",))
+    look = (
+        signs([VENDOR]) + look_at_devices(VENDOR) + Look(nodes=("/dev/nvidia*",), files=("/proc/driver/*",))
+    )
     environment = nvml.environment(gpus=2)
     folders = tuple(BoundPath(str(path)) for path in (nvml.library, tmp_path))
     grant = DeviceGrant(binds=folders, environment={**environment, "FAKE_NVML_OPENED": "/dev/null"})

@@ -152,7 +152,7 @@ def run(argv: Sequence[str], limit_s: float, limit_bytes: int) -> Json:
 
 
 def _read(stream: IO[bytes], limit_s: float, limit_bytes: int) -> tuple[bytes, str]:
-    """Return the output and what is wrong with it: "", "timeout" or "too long"."""
+    """Return the output and what is wrong with it: "", "timeout" or "too_long"."""
     output, ends_at = bytearray(), time.monotonic() + limit_s
     with selectors.DefaultSelector() as selector:
         selector.register(stream, selectors.EVENT_READ)
@@ -164,7 +164,7 @@ def _read(stream: IO[bytes], limit_s: float, limit_bytes: int) -> tuple[bytes, s
                 return bytes(output), ""
             output += data
             if len(output) > limit_bytes:
-                return b"", "too long"
+                return b"", "too_long"
 
 
 def _own_command(argv: Sequence[str]) -> list[str]:

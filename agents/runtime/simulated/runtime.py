@@ -64,7 +64,8 @@ SIGTERM_EXIT_CODE = 143
 class SimulatedRuntime(ContainerRuntime):
     """Simulated engine. `registry` lists the images that can be pulled, `images` those on the
     machine; `has_any_image` means every image is there. `devices` are slots other than CPU and
-    memory. `helpers` are the specs of all helpers so far; a test replaces `answer_helper`, and sets `pids` of a container.
+    memory. `helpers` are the specs of all helpers so far; a test replaces `answer_helper`, and sets
+    the `pids` of a container.
     """
 
     def __init__(  # noqa: PLR0913 -- all by name

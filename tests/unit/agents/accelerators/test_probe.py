@@ -52,7 +52,7 @@ def test_tool_speaks_the_same_language_everywhere(monkeypatch: pytest.MonkeyPatc
         ("import time; time.sleep(100)", "timeout"),
         ("import os; os.close(1); import time; time.sleep(100)", "timeout"),
         ("import os, time; os.fork() or time.sleep(100)", "timeout"),  # its child keeps the output open
-        ("print('x' * 10_000_000)", "too long"),
+        ("print('x' * 10_000_000)", "too_long"),
     ],
 )
 def test_tool_that_hangs_or_prints_too_much_is_ended(script: str, problem: str) -> None:
