@@ -1,6 +1,6 @@
 """Discovery of the accelerators of machines: when a machine is looked at, and what is recorded."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,7 +15,7 @@ from agents.machines.lifecycle import push_agent_change
 from agents.machines.probing import Discovery, discover
 from agents.machines.service import write_capacity
 from agents.machines.withholding import release_devices, withhold_devices
-from agents.models import MODEL_LENGTH, Agent, AgentDevice, Withheld
+from agents.models import Agent, AgentDevice, Withheld
 from agents.runtime.port import RuntimeUnavailable
 from agents.selectors import connected_agents
 from common import clock
