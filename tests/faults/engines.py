@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -63,8 +64,18 @@ NFT = "#!/bin/sh\ncat >/dev/null\n"
 class OwnEngine:
     """One containerd and one dockerd; `start` after `kill` takes up what was left."""
 
-    def __init__(self, home: Path, name: str, *, has_live_restore: bool, disk_mib: int = 0) -> None:
-        """With `disk_mib` its data have a small disk of their own."""
+    def __init__(
+        self,
+        home: Path,
+        name: str,
+        *,
+        has_live_restore: bool = False,
+        disk_mib: int = 0,
+        runtimes: Mapping[str, Path] | None = None,
+    ) -> None:
+        """With `disk_mib` its data have a small disk of their own. The first of `runtimes` is its default
+        runtime instead of runc.
+        """
         self.folder = home / name
         self.data = self.folder / "data"
         self.data.mkdir(parents=True)
@@ -73,7 +84,7 @@ class OwnEngine:
             subprocess.run(["mount", "-t", "tmpfs", "-o", size, "berth-faults", self.data], check=True)
         self.socket = self.folder / "engine.sock"
         self.address = f"unix://{self.socket}"
-        self._write_configuration()
+        self._write_configuration(runtimes or {})
         self._home = home
         self._name = name
         self._has_live_restore = has_live_restore
@@ -222,12 +233,15 @@ class OwnEngine:
         }
         return tuple(f"--{name}={value}" for name, value in given.items())
 
-    def _write_configuration(self) -> None:
+    def _write_configuration(self, runtimes: Mapping[str, Path]) -> None:
         """An identity of its own. Engines before version 23 keep it in /etc, unless told otherwise; newer ones among
         their data, and begin with the one in /etc where there is none."""
-        told = (
+        told: dict[str, Any] = (
             {"deprecated-key-path": str(self.folder / "key.json")} if engine_version() < NEW_IDENTITY else {}
         )
+        if runtimes:
+            told["runtimes"] = {name: {"path": str(path)} for name, path in runtimes.items()}
+            told["default-runtime"] = next(iter(runtimes))
         (self.folder / "daemon.json").write_text(json.dumps(told))
         identity = self.data / "docker" / "engine-id"
         identity.parent.mkdir(exist_ok=True)

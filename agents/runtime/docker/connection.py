@@ -68,6 +68,7 @@ _NO_DEVICE = (
     "could not select device driver",
     "unresolvable cdi devices",
     "no known gpu vendor found",
+    "unknown runtime specified",  # engines before 23
     "unknown or invalid runtime name",
     "error setting rlimit type 8",  # locked memory
 )

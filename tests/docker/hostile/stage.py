@@ -5,6 +5,7 @@ import json
 import os
 import secrets
 import socket
+import stat
 import tarfile
 import threading
 from collections.abc import Iterable, Mapping
@@ -17,6 +18,7 @@ from uuid import UUID, uuid4
 import docker
 import docker.errors
 
+from agents.accelerators.grant import DeviceGrant, DeviceNode
 from agents.machines import network_isolation
 from agents.models import Agent
 from agents.runtime.docker.encoding import container_config, owner_archive
@@ -37,6 +39,9 @@ SHM_BYTES = 16 * 2**20
 SECRET = "a secret of the machine"
 SERVE = f"while true; do echo {SECRET!r} | nc -l -p 8000; done"
 INSIDE = Path(__file__).with_name("inside")
+OWN_DEVICE = "/dev/accelerator"
+CONSOLES = 4
+"""Major number of the virtual consoles."""
 DOCKER_SOCKET = "/var/run/docker.sock"
 
 
@@ -94,6 +99,8 @@ class Stage:
             "machine_cores": os.cpu_count() or 1,
             "pids_limit": container_spec.PIDS_LIMIT,
             "nofile": ContainerSpec.__dataclass_fields__["nofile"].default,
+            "own_device": OWN_DEVICE,
+            "other_device": (CONSOLES, 11),
             "neighbour": self.neighbour_address(),
             "neighbour_port": 8000,
             "neighbour_name": "neighbour",
@@ -210,11 +217,19 @@ class Stage:
             network_pool=POOL,
             has_readonly_root=True,
         )
-        spec = container_spec.build_container_spec(plan)
+        spec = replace(container_spec.build_container_spec(plan), grant=self._grant())
         self.runtime.ensure_network(replace(container_spec.build_network_spec(plan), labels=engines.LABELS))
         self._networks.append(spec.network)
         self.runtime.ensure_volume(container_spec.home_volume_name(kernel_id), engines.LABELS)
         return replace(spec, **changes)  # type: ignore[arg-type]
+
+    def _grant(self) -> DeviceGrant:
+        """Return the grant of one device. Virtual consoles stand for accelerators."""
+        node = self._data_dir / "accelerator"
+        if not node.exists():
+            os.mknod(node, stat.S_IFCHR, os.makedev(CONSOLES, 10))
+            node.chmod(0o666)
+        return DeviceGrant(nodes=(DeviceNode(str(node), OWN_DEVICE),))
 
     def start_session(self, **changes: object) -> str:
         spec = self.session_spec(**changes)

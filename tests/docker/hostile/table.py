@@ -154,6 +154,13 @@ POWERS = (
         Without.POWER,
         is_moody=True,
     ),
+    Attack(
+        "other-accelerator",
+        "Open the accelerator beside its own through a device file",
+        f"{CAPABILITIES}, devices of its grant alone",
+        Without.POWER,
+        is_moody=True,
+    ),
     Attack("raw", "Open a raw socket", CAPABILITIES, Without.POWER),
     Attack(
         "packet",

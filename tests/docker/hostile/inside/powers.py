@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import time
 
-from inside.rows import ABSENT, HELD, THROUGH, row
+from inside.rows import ABSENT, FACTS, HELD, THROUGH, row
 
 
 @row("setuid-program")
@@ -55,6 +55,19 @@ def read_the_disk_of_the_machine():
     try:
         os.close(os.open(path, os.O_RDONLY))
         return THROUGH, name
+    finally:
+        os.unlink(path)
+
+
+@row("other-accelerator")
+def open_the_accelerator_of_a_neighbour():
+    """Its own device opens, or nothing is shown by the refusal of the other."""
+    os.close(os.open(FACTS["own_device"], os.O_RDWR | os.O_NOCTTY))
+    path = f"/dev/berth-{os.getpid()}"  # unlike /tmp, where no device opens
+    os.mknod(path, 0o600 | 0o020000, os.makedev(*FACTS["other_device"]))
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_NOCTTY))
+        return THROUGH, "opened"
     finally:
         os.unlink(path)
 
