@@ -55,7 +55,9 @@ class DeviceLimitsOut(serializers.Serializer[Any]):
 
 
 class DeviceMetricsOut(serializers.Serializer[Any]):
-    """One device. Lists of equal length, oldest first: one value for each time in `at`, null if it was not measured."""
+    """One device. Lists of equal length, oldest first: one value for each time in `at`, null if it was
+    not measured.
+    """
 
     name = serializers.CharField(help_text="Slot and index, e.g. cuda 0.")
     device_id = serializers.CharField()
