@@ -13,7 +13,16 @@ from django.utils.translation import gettext_lazy
 from accounts.core.allow_lists import LONGEST_ENTRY, MOST_ENTRIES, NONE, AllowList, check_entries
 from accounts.core.utilization import MOST_PERCENT
 from common.values.durations import duration_input, format_duration, parse_duration
-from common.values.resources import CPU, MEM, MILLI, is_slot_name, parse_bytes, parse_milli
+from common.values.resources import (
+    CPU,
+    MEM,
+    MILLI,
+    is_memory,
+    is_slot_name,
+    parse_bytes,
+    parse_milli,
+    split_part,
+)
 from common.values.text import quoted
 
 MOST_COUNT = 2**31 - 1
@@ -31,8 +40,12 @@ ENTRIES_EXAMPLE = gettext_lazy("One a line; an empty field allows all, “none�
 
 class SlotsField(forms.CharField):
     """Field for amounts of slots in display units, such as “cpu=16, mem=64g”. Value in base units;
-    zeros are kept, because they forbid a slot.
+    zeros are kept, because they forbid a slot. With `has_parts`, parts of a device too: “cuda.mem=20g”.
     """
+
+    def __init__(self, *, has_parts: bool = False, **options: Any) -> None:
+        super().__init__(**options)
+        self._has_parts = has_parts
 
     def prepare_value(self, value: Any) -> Any:
         if not isinstance(value, dict):
@@ -42,7 +55,9 @@ class SlotsField(forms.CharField):
     def clean(self, value: Any) -> dict[str, int]:
         pairs = [pair.partition("=") for pair in re.split(r"[,\s]+", super().clean(value)) if pair]
         try:
-            return {name: parse_amount(name, amount) for name, _equals, amount in pairs}
+            return {
+                name: parse_amount(name, amount, has_parts=self._has_parts) for name, _equals, amount in pairs
+            }
         except ValueError as error:
             raise forms.ValidationError(str(error)) from error
 
@@ -52,21 +67,22 @@ class SlotsField(forms.CharField):
 
 def typed_amount(name: str, amount: int) -> str:
     """Return the input form of an amount, e.g. "0.5" or "64g"."""
-    if name != MEM:
+    if not is_memory(name):
         return f"{amount / MILLI:.3f}".rstrip("0").rstrip(".")
     unit = next(((size, sign) for size, sign in UNITS if amount and amount % size == 0), (1, ""))
     return f"{amount // unit[0]}{unit[1]}"
 
 
-def parse_amount(name: str, amount: object) -> int:
+def parse_amount(name: str, amount: object, *, has_parts: bool = False) -> int:
     """Convert an amount to base units. Raises ValueError with a sentence."""
-    if not is_slot_name(name):
+    slot, part = split_part(name)
+    if not is_slot_name(slot) or (part and not has_parts):
         raise ValueError(
             _("{name} is not the name of a resource. Use cpu, mem or a device name.").format(
                 name=quoted(name)
             )
         )
-    return parse_bytes(amount) if name == MEM else parse_milli(name, amount)
+    return parse_bytes(amount) if is_memory(name) else parse_milli(name, amount)
 
 
 class ParsedField(forms.CharField):

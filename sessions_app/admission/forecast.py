@@ -19,6 +19,7 @@ from common.values.resources import ResourceSlots, format_version
 from images.models import ContainerImage
 from sessions_app.admission.inputs import AdmissionInputs
 from sessions_app.admission.service import check_session
+from sessions_app.core.device_request import api_version
 from sessions_app.core.placement import placement_key
 from sessions_app.core.request import Resources, SessionRequest
 from sessions_app.limits.group_limits import groups_at_limit
@@ -101,6 +102,10 @@ def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
             designated_agent_id=inputs.agent.pk if inputs.agent else None,
             may_run_elsewhere=request.may_run_elsewhere,
             device_model=request.device_model,
+            device_mem_bytes=request.device_mem,
+            device_api_version=api_version(request.device_api),
+            linked_devices=request.linked_devices,
+            isolation=request.isolation,
             placement_key=placement_key(inputs.project.pk, actor.user_id or 0, request.placement_group)
             if request.placement_group
             else "",
@@ -153,6 +158,9 @@ def _other_groups(
         scopes=scope_ids(actor, project),
         duration=lasts,
         device_model=request.device_model,
+        device_mem_bytes=request.device_mem,
+        device_api_version=api_version(request.device_api),
+        linked_devices=request.linked_devices,
         image=image.reference if image.registry_id is None else "",
     )
     roomy = groups_with_capacity(others, sought)

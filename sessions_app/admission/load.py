@@ -93,6 +93,7 @@ def load_admission_inputs(
                 resources=request.resources,
                 device_model=request.device_model,
                 device_mem=request.device_mem,
+                device_api=request.device_api,
             )
             for each in requests
         ],
@@ -124,6 +125,7 @@ def _resolve_devices(
     kinds = device_kinds(group, image.architecture)
     devices = GroupDevices(
         group.name,
+        image,
         device_models_in([group], image.architecture) if request.device_model else (),
         kinds,
         sharing_rules_for(group, {kind.model for kind in kinds}),

@@ -1,7 +1,7 @@
 """Accelerators of a session request: kinds, parts of one device, MIG slices, requirements. Pure."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,8 @@ from common.values.text import quoted
 from sessions_app.core.request_fields import Problems
 
 MIG_FIELD = "mig"
+ANY_KIND = "gpu"
+"""Slot of a request that means the only kind of accelerators of the group, unless it has this slot."""
 LEAST_PART_BYTES = 2**20
 MAX_VERSION = 6
 LEVELS = ("none", "cooperative", "server", "driver", "hardware")
@@ -68,6 +70,18 @@ class DevicePart:
         others = {name: amount for name, amount in slots.items() if name != self.slot}
         parts = {self.slot + PART_MEM: self.mem_bytes, self.slot + PART_CORES: self.cores * MILLI}
         return ResourceSlots({**others, **parts})
+
+
+def least_amounts(slots: ResourceSlots, kinds: Sequence[str]) -> ResourceSlots:
+    """Return the amounts that a session with these would need at least where there are `kinds` of
+    devices: something of a device for a part whose share is not known yet.
+    """
+    only = kinds[0] if len(kinds) == 1 else ANY_KIND
+    amounts: dict[str, int] = {}
+    for name, amount in slots.items():
+        slot, end = split_part(name)
+        amounts[only if slot == ANY_KIND and slot not in kinds else slot] = 1 if end else amount
+    return ResourceSlots(amounts)
 
 
 def expand_mig(amounts: dict[str, object], problems: Problems) -> None:

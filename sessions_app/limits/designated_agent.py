@@ -7,6 +7,7 @@ from common.errors import LimitExceeded, NotFound
 from common.values.resources import format_slots
 from common.values.text import quoted
 from images.models import ContainerImage
+from sessions_app.core.device_request import api_version
 from sessions_app.core.request import SessionRequest
 
 MAX_NAMED = 10
@@ -47,6 +48,12 @@ def check_designated_agent(agent: Agent, image: ContainerImage, request: Session
         sentence = _("The machine “{agent}” does not have the accelerators {model}.").format(
             agent=agent.name, model=quoted(model)
         )
+    elif agent.device_mem_bytes < request.device_mem or agent.device_api_version < api_version(
+        request.device_api
+    ):
+        sentence = _(
+            "The accelerators of the machine “{agent}” have too little memory or too old a driver."
+        ).format(agent=agent.name)
     elif requested.fits_in(capacity):
         return
     else:

@@ -26,11 +26,11 @@ from common.values.resources import (
     split_part,
 )
 from common.values.text import quoted
-from sessions_app.core.device_request import DevicePart, api_version
+from images.models import ContainerImage
+from sessions_app.core.device_request import ANY_KIND, DevicePart, api_version
 from sessions_app.core.request import Resources, SessionRequest
 
-ANY_KIND = "gpu"
-"""Slot of a request that means the only kind of accelerators of the group, unless it has this slot."""
+CUDA = "cuda"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,7 @@ class GroupDevices:
     """
 
     group: str
+    image: ContainerImage
     models: Sequence[str] = ()
     kinds: Sequence[DeviceKind] = ()
     rules: Mapping[str, SharingRule] = field(default_factory=dict)
@@ -82,7 +83,9 @@ def resolve_devices(devices: GroupDevices, request: SessionRequest) -> SessionRe
     kinds: Sequence[DeviceKind] = [kind for kind in devices.kinds if kind.slot == slot]
     if slot.startswith(MIG) and not kinds and not any(rule.mig_on_demand for rule in devices.rules.values()):
         raise _no_such_slice(devices, slot)
+    _check_image(devices, slot)
     kinds = [kind for kind in kinds if request.device_model in ("", kind.agent_model)]
+    request = _with_image_version(devices, request, kinds, slot)
     kinds = _new_enough(devices, request, kinds)
     part = DevicePart.of(request.slots)
     kinds = _large_enough(devices, request, kinds, part)
@@ -158,6 +161,37 @@ def _no_such_slice(devices: GroupDevices, slot: str) -> LimitExceeded:
     names = ", ".join(map(slot_title, profiles))
     hint = _("It has {names}.").format(names=names) if names else _("It has no MIG slices.")
     return LimitExceeded(sentence, hint=hint, fields={"resources": [paragraph([sentence, hint])]})
+
+
+def _check_image(devices: GroupDevices, slot: str) -> None:
+    """Raise InvalidInput if the image states that it cannot use such devices."""
+    usable = devices.image.accelerators
+    if not usable or slot in usable or (slot.startswith(MIG) and CUDA in usable):
+        return
+    sentence = _("The image {image} cannot use {device}.").format(
+        image=devices.image, device=slot_title(slot)
+    )
+    hint = _("It can use {names}.").format(names=", ".join(map(slot_title, usable)))
+    raise InvalidInput(sentence, hint=hint, fields={"resources": [paragraph([sentence, hint])]})
+
+
+def _with_image_version(
+    devices: GroupDevices, request: SessionRequest, kinds: Sequence[DeviceKind], slot: str
+) -> SessionRequest:
+    """Return the request with at least the CUDA that the image needs. Raises LimitExceeded if no machine
+    supports it; one whose version is not known could.
+    """
+    least, newest = devices.image.min_cuda, max((kind.api_version for kind in kinds), default=0)
+    is_cuda = slot == CUDA or slot.startswith(MIG)
+    if not is_cuda or not newest or least <= api_version(request.device_api):
+        return request
+    if newest >= least:
+        return replace(request, device_api=format_version(least))
+    sentence = _("The image {image} needs CUDA {version}, and no machine of “{group}” supports it.").format(
+        image=devices.image, version=format_version(least), group=devices.group
+    )
+    hint = _("The newest is {version}.").format(version=format_version(newest))
+    raise LimitExceeded(sentence, hint=hint, fields={"image": [paragraph([sentence, hint])]})
 
 
 def _new_enough(

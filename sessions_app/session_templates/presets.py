@@ -11,7 +11,7 @@ from accounts.models import Project
 from common.actors import Actor
 from common.audit import audit_log
 from common.errors import InvalidInput, NotFound, PermissionDenied
-from common.values.resources import CPU, MEM
+from common.values.resources import CPU, MEM, split_part
 from sessions_app.core.request import parse_request
 from sessions_app.core.template_rules import Sharing, check_template_name
 from sessions_app.models import ResourcePreset
@@ -109,7 +109,9 @@ def _require_write(actor: Actor, preset: ResourcePreset) -> None:
 def size_order(preset: ResourcePreset) -> tuple[Any, ...]:
     """Sort key: devices, then cores, then memory, then name."""
     amounts = preset.amounts
-    devices = sum(amount for name, amount in amounts.items() if name not in (CPU, MEM))
+    devices = sum(
+        1 if split_part(name)[1] else amount for name, amount in amounts.items() if name not in (CPU, MEM)
+    )
     return devices, amounts[CPU], amounts[MEM], preset.name
 
 

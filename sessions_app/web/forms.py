@@ -18,6 +18,7 @@ from common.pages.form_fields import UncheckedField
 from common.values.resources import CPU, MEM, ResourceSlots
 from images.models import ContainerImage
 from images.selectors import refusal_summaries, visible_images
+from sessions_app.core.device_request import least_amounts
 from sessions_app.core.queue_options import to_zoned_instant
 from sessions_app.core.request import BATCH_FIELDS, SessionRequest
 from sessions_app.core.sizes import BY_KEY, CUSTOM, SIZES, Size, preset_size, size_key
@@ -162,6 +163,7 @@ class LauncherForm(LauncherFields):
         if not room:
             return _("No machine")
         group = self.chosen_group
+        slots = least_amounts(ResourceSlots(slots), [name for name in room if name not in (CPU, MEM)])
         if any(amount > (room[name].largest if name in room else 0) for name, amount in slots.items()):
             sentence = _("No machine of “{group}” is that large")
             return sentence.format(group=group.name if group else "")

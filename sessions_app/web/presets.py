@@ -48,9 +48,10 @@ class PresetForm(forms.Form):
     cpu = _amount(gettext_lazy("CPU cores"))
     mem = _amount(gettext_lazy("Memory"), gettext_lazy("Like 64g or 512m."))
     devices = SlotsField(
+        has_parts=True,
         required=False,
         label=gettext_lazy("Accelerators"),
-        help_text=gettext_lazy("Like “cuda=2” or “cuda=0.25”, in whole devices or shares."),
+        help_text=gettext_lazy("Like “cuda=2”, “cuda=0.25” or “cuda.mem=20g, cuda.cores=30”."),
         widget=forms.TextInput(attrs=TYPED),
     )
     shm = _amount(

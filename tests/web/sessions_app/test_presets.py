@@ -54,6 +54,8 @@ def test_one_is_made_offered_changed_and_deleted(
     page = f"{LIST}{made.pk}/"
     shown = superadmin.get(page).context["form"].initial
     assert shown == {"name": made.name, "cpu": "16", "mem": "120g", "devices": "cuda=0.25", "shm": "8g"}
+    assert superadmin.post(page, typed(devices="cuda.mem=20g, cuda.cores=30"))["Location"] == LIST
+    assert superadmin.get(page).context["form"].initial["devices"] == "cuda.mem=20g, cuda.cores=30"
     assert superadmin.post(page, typed(name="Quarter", devices="", shm=""))["Location"] == LIST
     made.refresh_from_db()
     assert (made.name, dict(made.slots), made.shm_bytes) == (
@@ -75,6 +77,8 @@ WRONG: tuple[tuple[dict[str, Any], str], ...] = (
     ({"mem": "64 parrots"}, "mem"),
     ({"devices": "cuda"}, "devices"),
     ({"devices": "CUDA!=1"}, "devices"),
+    ({"devices": "cuda.mem=20x"}, "devices"),
+    ({"devices": "cuda.cores=101"}, "devices"),
     ({"devices": "cuda=-1"}, "devices"),
     ({"shm": "999g"}, "shm"),
     ({"place": ""}, "place"),

@@ -15,6 +15,7 @@ from berth.errors import InvalidInput
 from berth.sessions import Mount
 
 SPAN = re.compile(r"(\d{1,9})(s|m|h|d|)", re.ASCII)
+PLAIN = frozenset({"cpu", "mem", "shm"})
 SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 Image = Annotated[
@@ -247,7 +248,7 @@ class LaunchOptions:
         """Return the arguments of `Sessions.start`. Raises NotFound, InvalidInput."""
         client = get_client(context)
         project = choose_project(client, self.project)
-        others = {**parse_resources(self.shm, self.resource), **self._accelerators()}
+        others = {**parse_resources(self.shm, self.resource), **self.accelerators()}
         return {
             "image": client.find_image(self.image),
             "project": project,
@@ -273,7 +274,7 @@ class LaunchOptions:
             "placement_rule": placement_rule_name(spread=self.spread, pack=self.pack, strict=self.strict),
         }
 
-    def _accelerators(self) -> dict[str, Any]:
+    def accelerators(self) -> dict[str, Any]:
         """Return the accelerators as resources of the REST body. Raises InvalidInput."""
         if self.gpu and self.gpu_share:
             raise InvalidInput("Say --gpu for whole accelerators or --gpu-share for a part of one, not both.")
@@ -308,7 +309,10 @@ def requested_amounts(
             for name, text in amounts.items()
             if (source := context.get_parameter_source(name)) and source.name != "DEFAULT"
         }
-        found = {**get_client(context).presets.find(preset, project=project).amounts, **named, **others}
+        offered = dict(get_client(context).presets.find(preset, project=project).amounts)
+        if not others.keys() <= PLAIN:  # a session has accelerators of one kind: those of the options
+            offered = {name: amount for name, amount in offered.items() if name in PLAIN}
+        found = {**offered, **named, **others}
     else:
         found = {**amounts, **others}
     return {"cpu": found.pop("cpu"), "mem": found.pop("mem"), "resources": found}

@@ -12,7 +12,8 @@ from sessions_app.models import ComputeSession
 from sessions_app.session_templates.presets import create_preset
 from sessions_app.session_templates.quick_start import start_session_again
 from sessions_app.session_templates.templates import create_template, start_from_template
-from tests.factories import actor_for
+from sessions_app.web.forms import LauncherForm
+from tests.factories import actor_for, api_client
 from tests.factories_devices import give_devices
 from tests.factories_scheduler import Cluster
 from tests.factories_sessions import GIB, Place, make_place
@@ -72,6 +73,14 @@ def test_a_part_fits_every_device_that_could_be_chosen(
     assert session.device_mem_bytes == least_gib * GIB
     assert session.device_part is not None
     assert session.device_part.cores == devices.get("cuda.cores", 0)
+
+
+def test_a_check_answers_with_the_share_that_a_session_would_get(place: Place) -> None:
+    answer = api_client(place.owner).post("/api/v1/sessions/check/", asked(place, {"cuda.mem": "20g"}))
+
+    assert answer.status_code == 200
+    assert (answer.json()["starts_now"], answer.json()["resources"]["cuda"]) == (True, 500)
+    assert not ComputeSession.objects.exists()
 
 
 def test_parts_of_a_device_never_exceed_its_memory(place: Place) -> None:
@@ -178,3 +187,42 @@ def test_all_elements_of_an_array_get_the_part(place: Place) -> None:
 
     shares = {session.requested_slots["cuda"] for session in ComputeSession.objects.all()}
     assert (ComputeSession.objects.count(), shares) == (3, {500})
+
+
+def test_the_image_says_which_accelerators_and_which_cuda_it_needs(place: Place) -> None:
+    image = place.image
+    image.accelerators, image.min_cuda = ["cuda"], 12060
+    image.save()
+    other = Cluster(place.group, place.project, place.owner, image).add_agent({"cpu": 8000, "mem": 8 * GIB})
+    give_devices(other, 1, "AMD MI210", slot="rocm")
+
+    assert refusal(place, {"rocm": 1})[:2] == (
+        f"The image {image} cannot use AMD GPU.",
+        "It can use NVIDIA GPU.",
+    )
+    assert enqueue(place, {"cuda": 1}).device_api_version == 12060
+    sentence, hint, names = refusal(place, {"cuda": 1}, device_model="A100")
+    assert (
+        sentence == f"The image {image} needs CUDA 12.6, and no machine of “{place.group.name}” supports it."
+    )
+    assert (hint, names) == ("The newest is 12.4.", ["image"])
+    assert enqueue(place, {}).device_api_version == 0
+
+
+def test_a_machine_that_is_named_has_enough_memory(place: Place) -> None:
+    small = AgentDevice.objects.filter(model=A100).values_list("agent__name", flat=True)[0]
+    sentence, _hint, names = refusal(place, {"cuda": 1}, device_mem="80g", designated_agent=small)
+    assert sentence.startswith(f"The accelerators of the machine “{small}” have too little memory")
+    assert names == ["designated_agent"]
+
+
+def test_a_preset_with_a_part_can_be_chosen_in_the_launcher(place: Place) -> None:
+    actor = actor_for(place.owner)
+    for name, devices in (("part", {"cuda.mem": "20g"}), ("any", {"gpu": 1}), ("many", {"cuda": 9})):
+        create_preset(actor=actor, name=name, sharing="own", resources={"cpu": 1, "mem": "1g", **devices})
+    form = LauncherForm(None, actor=actor, initial={"resource_group": place.group.name})
+    objections = {size.title: form.objection_to(size.slots) for size in form.sizes if size.is_preset}
+
+    assert {title: bool(text) for title, text in objections.items()} == {
+        "part": False, "any": False, "many": True,
+    }  # fmt: skip

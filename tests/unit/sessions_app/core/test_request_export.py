@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from common.values.resources import CPU, MEM, ResourceSlots
 from sessions_app.core.array_spec import check_array
+from sessions_app.core.device_request import DevicePart
 from sessions_app.core.queue_options import DependencyRequest, When
 from sessions_app.core.request import FolderRequest, Resources, SessionRequest
 from sessions_app.core.request_export import (
@@ -60,6 +61,10 @@ FULL = request(
     designated_agent="gpu-07",
     may_run_elsewhere=True,
     device_model="NVIDIA H100 80GB",
+    device_mem=40 * 2**30,
+    device_api="12.4",
+    linked_devices=True,
+    isolation="driver",
     placement_group="sweep",
     placement_rule="strict_spread",
     dependencies=(DependencyRequest("load"), DependencyRequest("test", When.ANY)),
@@ -112,6 +117,7 @@ def test_export_contains_the_whole_request() -> None:
         "--start-at", "2027-01-31T08:00:00+00:00", "--pending-timeout", "5400",
         "--after", "load:success", "--after", "test:any", "--retries", "3", "--requeue",
         "--callback", "https://ci.example/run?a=1&b='2'", "--prefer-agent", "gpu-07", "--gpu-model", "NVIDIA H100 80GB",
+        "--gpu-min-mem", "40g", "--gpu-min-version", "12.4", "--gpu-linked", "--isolation", "driver",
         "--placement-group", "sweep", "--spread", "--strict", "--", "make all\nmake more",
     ]  # fmt: skip
     assert yaml.safe_load(as_yaml(FULL)) == as_body(FULL, None)
@@ -126,6 +132,16 @@ def test_that_ones_files_stay_out_is_told() -> None:
     assert yaml.safe_load(as_yaml(bare))["personal_files"] is False
     assert as_body(bare, None)["personal_files"] is False
     assert "personal_files=False" in as_python(bare)
+
+
+def test_a_part_of_a_device_is_told_as_it_was_asked_for() -> None:
+    slots = ResourceSlots({CPU: 1000, MEM: 2**31, "cuda": 500})
+    asked = request(resources=Resources(slots, part=DevicePart("cuda", 20 * 2**30, 30)))
+
+    assert "--resource cuda.cores=30" in as_command(asked)
+    assert as_body(asked, None)["resources"] == {"cpu": 1, "mem": "2g", "cuda.cores": 30, "cuda.mem": "20g"}
+    assert yaml.safe_load(as_yaml(asked)) == as_body(asked, None)
+    assert call_in(as_python(asked))["resources"] == {"cuda.cores": 30, "cuda.mem": "20g"}
 
 
 def test_an_array_is_told() -> None:
