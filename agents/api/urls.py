@@ -2,6 +2,7 @@ from django.urls import path
 
 from agents.api.reservations import ReservationListView, ReservationView
 from agents.api.sharing import SharingRuleListView, SharingRuleView
+from agents.api.vendors import VendorListView, VendorView
 from agents.api.views import (
     AgentListView,
     GrantListView,
@@ -14,6 +15,8 @@ from agents.api.views import (
 GROUP = "resource-groups/<int:group_id>/"
 
 urlpatterns = [
+    path("accelerator-vendors/", VendorListView.as_view(), name="api-accelerator-vendors"),
+    path("accelerator-vendors/<int:vendor_id>/", VendorView.as_view(), name="api-accelerator-vendor"),
     path("agents/", AgentListView.as_view(), name="api-agents"),
     path("resource-groups/", ResourceGroupListView.as_view(), name="api-resource-groups"),
     path(GROUP, ResourceGroupView.as_view(), name="api-resource-group"),

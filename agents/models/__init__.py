@@ -18,6 +18,7 @@ from agents.models.resource_group import (
     Strategy,
 )
 from agents.models.sharing import SharingMode, SharingRule
+from agents.models.vendor_file import VendorFile
 
 __all__ = [
     "DEVICE_FIELDS",
@@ -44,5 +45,6 @@ __all__ = [
     "SharingMode",
     "SharingRule",
     "Strategy",
+    "VendorFile",
     "Withheld",
 ]
