@@ -23,6 +23,7 @@ CAPABILITIES = ("IPC_LOCK", "SYS_NICE")
 BOUND_BELOW = ("/opt/", "/usr/")
 MOST_PATHS = 32
 MAX_MEM_BYTES = 2**50
+MAX_TITLE = 100
 NUMBER = "{n}"
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 _PATH = re.compile(r"(?:/[\w.+@-]+)+")
@@ -88,7 +89,7 @@ def describe_vendor(vendor: DeviceFileVendor) -> VendorDescription:
     paths = [_template(path) for path in (vendor.device, *vendor.also)]
     way = {
         "devices": paths,
-        "groups": [path.rstrip("?") for path in paths if "*" not in path] if vendor.has_groups else [],
+        "groups": [path for path in paths if "*" not in path] if vendor.has_groups else [],
         "binds": list(vendor.binds),
         "env": {name: text.replace("{n*}", "{index*}") for name, text in vendor.variables.items()},
         "caps": list(vendor.capabilities),
@@ -113,29 +114,13 @@ def _template(path: str) -> str:
 
 
 def _mistakes(vendor: DeviceFileVendor) -> Iterator[tuple[str, str]]:
-    taken = {"cpu", "mem"}.union(*({each.name, each.slot} for each in shipped_vendors()))
-    if not _NAME.fullmatch(vendor.name):
-        yield "name", _("{name} is not a name: small letters, digits and hyphens.").format(name=quoted(vendor.name))
-    elif vendor.name in taken:
-        yield "name", _("Berth already knows {name}. Take another name.").format(name=quoted(vendor.name))
-    for name in ("title", "model"):
-        text = getattr(vendor, name)
-        if not text.strip() or len(text) > 100 or set(text) & set("|{}") or not text.isprintable():
-            yield name, _("{text} is empty, too long, or has one of the characters | { }.").replace(
-                "{text}", quoted(text)
-            )
+    yield from _text_mistakes(vendor)
     if not 0 <= vendor.mem_bytes <= MAX_MEM_BYTES:
         yield "mem_bytes", _("Memory of a device is between nothing and 1 PiB.")
-    if vendor.device.count(NUMBER) > 1 or set("*?") & set(vendor.device):
-        yield "device", _("Write {n} once, for the number of the device, and neither * nor ?.")
-    yield from (("device", sentence) for sentence in _path_mistakes(vendor.device))
     for name in ("also", "binds"):
         if len(getattr(vendor, name)) > MOST_PATHS:
             yield name, _("Name {count} paths at most.").format(count=MOST_PATHS)
-    for path in vendor.also[:MOST_PATHS]:
-        yield from (("also", sentence) for sentence in _path_mistakes(path.removesuffix("?")))
-        if NUMBER in path and NUMBER not in vendor.device:
-            yield "also", _("{path} has {n}, but the file of the device has not.").replace("{path}", quoted(path))
+    yield from _file_mistakes(vendor)
     for path in vendor.binds[:MOST_PATHS]:
         plain = path.removesuffix("?")
         if not _PATH.fullmatch(plain) or ".." in plain.split("/") or not plain.startswith(BOUND_BELOW):
@@ -143,9 +128,38 @@ def _mistakes(vendor: DeviceFileVendor) -> Iterator[tuple[str, str]]:
     yield from _variable_mistakes(vendor)
     for capability in vendor.capabilities:
         if capability not in CAPABILITIES:
-            yield "capabilities", _("{capability} is not one of {capabilities}.").format(
-                capability=quoted(capability), capabilities=", ".join(CAPABILITIES)
+            yield (
+                "capabilities",
+                _("{capability} is not one of {capabilities}.").format(
+                    capability=quoted(capability), capabilities=", ".join(CAPABILITIES)
+                ),
             )
+
+
+def _text_mistakes(vendor: DeviceFileVendor) -> Iterator[tuple[str, str]]:
+    taken = {"cpu", "mem"}.union(*({each.name, each.slot} for each in shipped_vendors()))
+    if not _NAME.fullmatch(vendor.name):
+        sentence = _("{name} is not a name: small letters, digits and hyphens.")
+        yield "name", sentence.format(name=quoted(vendor.name))
+    elif vendor.name in taken:
+        sentence = _("Berth already knows {name}. Take another name.")
+        yield "name", sentence.format(name=quoted(vendor.name))
+    for name in ("title", "model"):
+        text = getattr(vendor, name)
+        if not text.strip() or len(text) > MAX_TITLE or set(text) & set("|{}") or not text.isprintable():
+            sentence = _("{text} is empty, too long, or has one of the characters | { }.")
+            yield name, sentence.replace("{text}", quoted(text))
+
+
+def _file_mistakes(vendor: DeviceFileVendor) -> Iterator[tuple[str, str]]:
+    if vendor.device.count(NUMBER) > 1 or set("*?") & set(vendor.device):
+        yield "device", _("Write {n} once, for the number of the device, and neither * nor ?.")
+    yield from (("device", sentence) for sentence in _path_mistakes(vendor.device))
+    for path in vendor.also[:MOST_PATHS]:
+        yield from (("also", sentence) for sentence in _path_mistakes(path.removesuffix("?")))
+        if NUMBER in path and NUMBER not in vendor.device:
+            sentence = _("{path} has {n}, but the file of the device has not.")
+            yield "also", sentence.replace("{path}", quoted(path))
 
 
 def _variable_mistakes(vendor: DeviceFileVendor) -> Iterator[tuple[str, str]]:
@@ -153,8 +167,11 @@ def _variable_mistakes(vendor: DeviceFileVendor) -> Iterator[tuple[str, str]]:
         if not _VARIABLE.fullmatch(name) or name.startswith(("BERTH_", "LD_")) or is_denied_variable(name):
             yield "variables", _("{name} cannot be set.").format(name=quoted(name))
         elif set("{}") & set(text.replace("{n*}", "")) or not text.isprintable() or len(text) > 1000:
-            yield "variables", _("The value of {name} is too long, or has other braces than {n*}.").replace(
-                "{name}", quoted(name)
+            yield (
+                "variables",
+                _("The value of {name} is too long, or has other braces than {n*}.").replace(
+                    "{name}", quoted(name)
+                ),
             )
 
 
@@ -162,7 +179,12 @@ def _path_mistakes(path: str) -> Iterator[str]:
     """Yield why a path, maybe with {n} and an ending “*”, cannot be a file of a device."""
     plain = path.replace(NUMBER, "0")
     stem = plain.removesuffix("*")
-    if not _PATH.fullmatch(stem) or ".." in stem.split("/") or not stem.startswith("/dev/") or len(path) > 200:
+    if (
+        not _PATH.fullmatch(stem)
+        or ".." in stem.split("/")
+        or not stem.startswith("/dev/")
+        or len(path) > 200
+    ):
         yield _("{path} is not the path of a file below /dev.").format(path=quoted(path))
         return
     directory, _slash, name = plain.removeprefix("/dev/").rpartition("/")
@@ -172,7 +194,8 @@ def _path_mistakes(path: str) -> Iterator[str]:
     first = directory.split("/")[0]
     is_wide = path.endswith("*")
     if (first and any(_overlap(first, False, each) for each in _DIRECTORIES)) or (
-        not first and any(_overlap(name.removesuffix("*"), is_wide, each) for each in (*_MACHINE, *_DIRECTORIES))
+        not first
+        and any(_overlap(name.removesuffix("*"), is_wide, each) for each in (*_MACHINE, *_DIRECTORIES))
     ):
         yield _("{path} would give a disk, memory or another part of the machine itself.").format(
             path=quoted(path)

@@ -13,6 +13,7 @@ from accounts.selectors import require_superadmin
 from agents.accelerators.device_files import (
     CAPABILITIES,
     MAX_MEM_BYTES,
+    MAX_TITLE,
     MOST_PATHS,
     DeviceFileVendor,
 )
@@ -41,8 +42,8 @@ def _paths(**options: Any) -> serializers.ListField:
 class VendorFileChange(InputSerializer):
     """Changes of an own vendor; absent fields stay unchanged."""
 
-    title = TextField(max_length=100, required=False)
-    model = TextField(max_length=100, required=False, help_text="Name of the devices.")
+    title = TextField(max_length=MAX_TITLE, required=False)
+    model = TextField(max_length=MAX_TITLE, required=False, help_text="Name of the devices.")
     device = TextField(max_length=200, required=False, help_text=_DEVICE)
     mem_bytes = serializers.IntegerField(
         min_value=0, max_value=MAX_MEM_BYTES, required=False, help_text="Memory of a device; 0: unknown."
@@ -50,7 +51,7 @@ class VendorFileChange(InputSerializer):
     also = _paths(help_text=_ALSO)
     binds = _paths(help_text=_BINDS)
     variables = serializers.DictField(
-        child=TextField(max_length=1000, allow_blank=True), required=False, help_text=_VARIABLES
+        child=TextField(max_length=MAX_TITLE0, allow_blank=True), required=False, help_text=_VARIABLES
     )
     capabilities = serializers.ListField(child=serializers.ChoiceField(choices=CAPABILITIES), required=False)
     has_groups = serializers.BooleanField(
@@ -61,8 +62,8 @@ class VendorFileChange(InputSerializer):
 
 class VendorFileInput(VendorFileChange):
     name = TextField(max_length=32, help_text="Name of the vendor, and of the resource to request.")
-    title = TextField(max_length=100)
-    model = TextField(max_length=100, help_text="Name of the devices.")
+    title = TextField(max_length=MAX_TITLE)
+    model = TextField(max_length=MAX_TITLE, help_text="Name of the devices.")
     device = TextField(max_length=200, help_text=_DEVICE)
 
 

@@ -5,7 +5,6 @@ from dataclasses import fields
 from typing import NamedTuple
 
 from agents.accelerators.base import AcceleratorDevice
-from agents.accelerators.description import vendor_named
 from agents.accelerators.grant import DeviceGrant, join_grants
 from agents.accelerators.grants import (
     GrantedDevice,
@@ -18,6 +17,7 @@ from agents.accelerators.grants import (
 from agents.machines.withholding import withhold_devices
 from agents.models import Agent, AgentDevice, ResourceGroup, Withheld
 from agents.runtime.port import DeviceUnavailable
+from agents.vendors.selectors import known_vendor
 
 _REPORTED = [each.name for each in fields(AcceleratorDevice) if each.name != "busy_with"]
 
@@ -53,7 +53,7 @@ def grant_devices(agent: Agent, parts: Sequence[DevicePart], *, extras: Collecti
     given = [GrantedDevice(_reported(part.row), part.share) for part in parts]
     grants = []
     for vendor_name in () if agent.is_simulated else sorted({part.row.vendor for part in parts}):
-        vendor = vendor_named(vendor_name)
+        vendor = known_vendor(vendor_name)
         if vendor is None:
             raise DeviceUnavailable(
                 f"Berth knows no vendor “{vendor_name}” and cannot give its devices to containers."

@@ -62,7 +62,15 @@ KEPT_HEADERS = ("Content-Type", "Location", "Allow", "WWW-Authenticate", "Cache-
 LISTED_METHODS_SHARE, REFERENCE_SHARE, EMPTY_BODY_SHARE = 0.9, 0.7, 0.1
 
 # Everybody reads the price list; that hidden groups are absent is in tests/db/agents/resource_groups/test_resource_groups.py.
-HIDEABLE = OBJECT_PARAMETERS - {"price_id", "group_id", "grant_id", "tick_id", "reservation_id", "rule_id"}
+HIDEABLE = OBJECT_PARAMETERS - {
+    "price_id",
+    "group_id",
+    "grant_id",
+    "tick_id",
+    "reservation_id",
+    "rule_id",
+    "vendor_id",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +246,7 @@ class Crossing:
         others = {"level": "user", "path": "a.txt", "app": "p8000", "provider": "absent", "code": "no",
                   "login_id": "no", "agent_id": "4899999", "announcement_id": "4899999",
                   "price_id": "4899999", "group_id": "4899999", "grant_id": "4899999", "tick_id": "4899999",
-                  "reservation_id": "4899999", "rule_id": "4899999"}  # fmt: skip
+                  "reservation_id": "4899999", "rule_id": "4899999", "vendor_id": "4899999"}  # fmt: skip
         address = reverse(attempt.route, kwargs={name: {**others, **values}[name] for name in parameters})
         query = urlencode(_filled(attempt.query, things), doseq=True)
         is_rest = attempt.route in REST_ROUTES

@@ -358,6 +358,11 @@ GET    api-sharing-rules                   401        200        200        200 
 POST   api-sharing-rules                   401        403        403        403        403        403        403        201        403        403  sharing-rule
 PATCH  api-sharing-rule                    401        403        403        403        403        403        403        200        403        403  sharing-rule-change
 DELETE api-sharing-rule                    401        403        403        403        403        403        403        204        403        403
+GET    api-accelerator-vendors             401        403        403        403        403        403        403        200        403        403
+POST   api-accelerator-vendors             401        403        403        403        403        403        403        201        403        403  vendor
+GET    api-accelerator-vendor              401        403        403        403        403        403        403        200        403        403
+PATCH  api-accelerator-vendor              401        403        403        403        403        403        403        200        403        403  vendor-change
+DELETE api-accelerator-vendor              401        403        403        403        403        403        403        204        403        403
 POST   api-resource-group-agents           401        403        403        403        403        403        403        200        403        403  agent
 POST   api-resource-groups                 401        403        403        403        403        403        403        201        403        403  name
 GET    api-folders                         401        200        200        200        200        200        200        200        200        200

@@ -54,6 +54,7 @@ OBJECT_PARAMETERS = {
     "array_id",
     "reservation_id",
     "rule_id",
+    "vendor_id",
 }  # fmt: skip
 FRAGMENTS = {"expected-starts", "notifications-bell", "session-summary"}
 INLINE = re.compile(r"""<script(?![^>]*\bsrc=)[^>]*>|<[^>]+\s(?:style|on[a-z]+)=["']|<style|javascript:""")

@@ -35,10 +35,12 @@ from accounts.models import (
 )
 from accounts.policies.service import create_policy
 from accounts.tenancy.user_import import check_import
-from agents.models import AgentDevice, GroupGrant, Reservation, SharingRule
+from agents.accelerators.device_files import DeviceFileVendor
+from agents.models import AgentDevice, GroupGrant, Reservation, SharingRule, VendorFile
 from agents.reservations.service import reserve_agents
 from agents.resource_groups.service import save_limit
 from agents.sharing.service import create_sharing_rule
+from agents.vendors.service import create_vendor_file
 from common import clock
 from common.actors import SYSTEM
 from common.audit import audit_log
@@ -82,6 +84,7 @@ class World:
     grant: GroupGrant
     reservation: Reservation
     sharing_rule: SharingRule
+    vendor_file: VendorFile
     tick: KeptTick
     budget: Budget
     price: Price
@@ -127,6 +130,7 @@ class World:
             "grant_id": 10**9 if is_absent else self.grant.pk,
             "reservation_id": 10**9 if is_absent else self.reservation.pk,
             "rule_id": 10**9 if is_absent else self.sharing_rule.pk,
+            "vendor_id": 10**9 if is_absent else self.vendor_file.pk,
             "tick_id": 10**9 if is_absent else self.tick.pk,
             "scope_id": 10**9 if is_absent else self.place.owner.pk,
             "level": "user",
@@ -265,6 +269,13 @@ class World:
             },
             "sharing-rule": {"model": "H100", "mode": "slice"},
             "sharing-rule-change": {"smallest_share": 250},
+            "vendor": {
+                "name": f"board{next(_numbers)}",
+                "title": "B",
+                "model": "B",
+                "device": "/dev/board{n}",
+            },
+            "vendor-change": {"title": "Boards"},
             "limit-form": {"name": f"new-{next(_numbers)}", "each_cpu": "8"},
             "grant": {"level": "user", "id": self.place.owner.pk},
             "grant-form": {"level": "user", "grantee": self.place.owner.email},
@@ -321,6 +332,10 @@ def make_world(root: Path) -> World:
             ends_at=clock.now() + timedelta(days=101),
         ),
         sharing_rule=create_sharing_rule(actor=SYSTEM, group_id=place.group.pk, mode="slice"),
+        vendor_file=create_vendor_file(
+            actor=SYSTEM,
+            form=DeviceFileVendor(name="board", title="Board", model="Board", device="/dev/board{n}"),
+        ),
         tick=KeptTick.objects.earliest("pk"),
         template=create_template(
             actor=factories.actor_for(place.owner), name="usual", sharing="own", body=place.request()
