@@ -3,8 +3,8 @@ and given to containers, and what an administrator may trust of it.
 
 A description is a YAML file in `vendors/`, or a text of an administrator. `parse_description`
 checks it whole: keys, filters, and the names in templates; mistakes are told with file and line.
-Expressions (`Reading`) read one value: where from, then filters, such as "memory.used|num|mul:1048576";
-see `read_value` of `reader`.
+Expressions (`Reading`) read one value: where from, then filters, such as
+"memory.used|num|mul:1048576"; see `read_value` of `reader`.
 """
 
 import re
@@ -211,8 +211,8 @@ class Identify(Strict):
 
 
 class Idle(Strict):
-    """Sign that a device is used: `util`, or that it is `held`; `session`: nothing, only the session's own
-    activity is judged. With `when_held`, the use of a device that is not held is not judged.
+    """Sign that a device is used: `util`, or that it is `held`; `session`: nothing, only the session's
+    own activity is judged. With `when_held`, the use of a device that is not held is not judged.
     """
 
     by: Literal["util", "held", "session"] = "session"

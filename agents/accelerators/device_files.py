@@ -1,8 +1,8 @@
-"""Vendors that an administrator describes by device files: the values of the form, their rules, and the
-description that is made of them. Pure.
+"""Vendors that an administrator describes by device files: the values of the form, their rules, and
+the description that is made of them. Pure.
 
-A container can get only what stands in these values: character devices below /dev that belong to no part
-of the machine itself, read-only files below /opt and /usr, variables, and two capabilities.
+A container can get only what stands in these values: character devices below /dev that belong to no
+part of the machine itself, read-only files below /opt and /usr, variables, and two capabilities.
 """
 
 import re
@@ -49,9 +49,10 @@ class DeviceFileVendor:
 
     `name` is also the slot that sessions request. `device` is the path of a device's file, with {n} for
     its number ("/dev/card{n}"); without {n}, the machine has one device. `also`: further files of each
-    device (with {n}), or of all; an ending “*” stands for any end of the name, and “?” after a path means
-    that it may be absent. `binds` are files or directories of the machine, read-only. `variables` may
-    contain {n*}, the numbers of all devices. `has_groups`: programs join the groups that own the files.
+    device (with {n}), or of all; an ending “*” stands for any end of the name, and “?” after a path
+    means that it may be absent. `binds` are files or directories of the machine, read-only. `variables`
+    may contain {n*}, the numbers of all devices. `has_groups`: programs join the groups that own the
+    files.
     """
 
     name: str

@@ -51,7 +51,7 @@ class VendorFileChange(InputSerializer):
     also = _paths(help_text=_ALSO)
     binds = _paths(help_text=_BINDS)
     variables = serializers.DictField(
-        child=TextField(max_length=MAX_TITLE0, allow_blank=True), required=False, help_text=_VARIABLES
+        child=TextField(max_length=1000, allow_blank=True), required=False, help_text=_VARIABLES
     )
     capabilities = serializers.ListField(child=serializers.ChoiceField(choices=CAPABILITIES), required=False)
     has_groups = serializers.BooleanField(

@@ -1,5 +1,5 @@
-"""Writes of administrators' own accelerator vendors; superadmins only. Machines are looked at by the new
-description at their next look.
+"""Writes of administrators' own accelerator vendors; superadmins only. Machines are looked at by
+the new description at their next look.
 """
 
 from collections.abc import Mapping

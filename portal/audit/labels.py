@@ -182,6 +182,7 @@ PARAMETERS = {
     "folder_id": "vfolders.vfolder",
     "agent_id": "agents.agent",
     "device_id": "agents.agentdevice",
+    "vendor_id": "agents.vendorfile",
     "group_id": "agents.resourcegroup",
     "image_id": "images.containerimage",
     "import_id": "accounts.peopleimport",

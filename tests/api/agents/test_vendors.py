@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
+from accounts.core.roles import Role
+from tests.factories import api_client, make_user
+
 
 @pytest.mark.django_db
-def test_vendors_say_what_they_are_verified_by_and_own_ones_have_a_form(
-    clients: dict[str, APIClient],
-) -> None:
-    api = clients["superadmin"]
+def test_vendors_say_what_they_are_verified_by_and_own_ones_have_a_form() -> None:
+    api = api_client(make_user(role=Role.SUPERADMIN))
     body: dict[str, Any] = {
         "name": "board", "title": "Boards", "model": "Board 9", "device": "/dev/board{n}", "binds": ["/opt/board"],
     }  # fmt: skip

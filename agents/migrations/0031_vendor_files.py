@@ -9,7 +9,7 @@ import common.clock
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("agents", "0029_device_metrics"),
+        ("agents", "0030_index_unusable_devices"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
