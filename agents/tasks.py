@@ -2,7 +2,7 @@
 
 from celery import shared_task
 
-from agents.machines import discovery, network_isolation, service, withholding
+from agents.machines import discovery, image_copies, network_isolation, service, withholding
 from agents.metering import collector
 from common.db.advisory_locks import try_exclusive
 from common.messaging.dispatch import TaskName
@@ -24,6 +24,14 @@ def discover_devices() -> None:
     with try_exclusive("agents.machines.discovery") as is_mine:
         if is_mine:
             discovery.discover_due(built_image_ids())
+
+
+@shared_task(name=TaskName.COPY_IMAGES.value, soft_time_limit=3600, time_limit=3660)
+def copy_images() -> None:
+    """Give the session image to machines that have none, unless a copy is still under way."""
+    with try_exclusive("agents.machines.image_copies") as is_mine:
+        if is_mine:
+            image_copies.copy_images(built_image_ids())
 
 
 @shared_task(name=TaskName.KEEP_WALLS.value, soft_time_limit=240, time_limit=300)

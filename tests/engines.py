@@ -61,6 +61,11 @@ def busybox_root(busybox: Path) -> bytes:
     return buffer.getvalue()
 
 
+def remove_image(reference: str) -> None:
+    with docker.APIClient(ADDRESS) as client:
+        client.remove_image(reference, force=True)
+
+
 def remove_everything() -> None:
     """Remove all containers, networks, volumes and the image of this run."""
     runtime = DockerRuntime(ADDRESS)

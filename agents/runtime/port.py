@@ -7,7 +7,7 @@ event loop. Every call has a deadline; every failure is a `RuntimeFault`. Method
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -348,6 +348,16 @@ class ContainerRuntime(ABC):
         credentials: RegistryCredentials | None = None,
     ) -> ImageInfo:
         """Pull the image and return it; reported progress never decreases. Raises ImagePullFailed."""
+
+    @abstractmethod
+    def export_image(self, reference: str) -> Iterator[bytes]:
+        """Return the image with its names as an archive, in pieces. Raises ImageMissing."""
+
+    @abstractmethod
+    def import_image(self, archive: Iterable[bytes]) -> None:
+        """Load an image, with its names, from the archive that another engine of the same kind
+        exported. Raises OutOfCapacity, and faults of the other engine as its own.
+        """
 
     # Networks and volumes
 

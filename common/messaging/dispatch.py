@@ -20,6 +20,7 @@ class TaskName(StrEnum):
     TICK = "scheduler.tick"
     FORGET_TICKS = "scheduler.forget_old_ticks"
     HEARTBEAT_AGENTS = "agents.heartbeat_agents"
+    COPY_IMAGES = "agents.copy_images"
     DISCOVER_DEVICES = "agents.discover_devices"
     KEEP_WALLS = "agents.keep_walls"
     MEASURE_DEVICES = "agents.measure_devices"

@@ -29,6 +29,7 @@ class Rig:
     run_to_end: Callable[[ContainerSpec, bytes, int], None]
     run_out_of_memory: Callable[[str], None]
     say: Callable[[str, bytes], None] = lambda name, output: None
+    forget_image: Callable[[str], None] = engines.remove_image
     image: str = engines.TINY_IMAGE
 
     def name(self) -> str:
@@ -69,7 +70,12 @@ def _simulated_rig(state: EngineState | None = None) -> Rig:
         runtime.finish(spec.name, exit_code=exit_code, output=output)
 
     return Rig(
-        runtime, lambda: SimulatedAsyncRuntime(runtime), run_to_end, runtime.kill_for_memory, runtime.say
+        runtime,
+        lambda: SimulatedAsyncRuntime(runtime),
+        run_to_end,
+        runtime.kill_for_memory,
+        runtime.say,
+        runtime.forget_image,
     )
 
 

@@ -74,6 +74,20 @@ def test_pull_from_a_dead_registry_fails_with_the_reference_in_the_message(rig: 
         rig.runtime.pull_image("127.0.0.1:9/nothing:1", on_progress=lambda progress: None)
 
 
+def test_image_goes_from_one_engine_to_another_with_its_name(rig: Rig) -> None:
+    found = rig.runtime.inspect_image(rig.image)
+    assert found
+    archive = list(rig.runtime.export_image(rig.image))
+    rig.forget_image(rig.image)
+    assert rig.runtime.inspect_image(rig.image) is None
+    with pytest.raises(ImageMissing):
+        rig.runtime.export_image(rig.image)
+    rig.runtime.import_image(iter(archive))
+    again = rig.runtime.inspect_image(rig.image)
+    assert again
+    assert (again.image_id, again.labels) == (found.image_id, found.labels)
+
+
 # Networks and volumes
 
 

@@ -232,7 +232,7 @@ def fault_of_answer(status: int, text: str) -> RuntimeFault:
         return OutOfCapacity(text)
     if any(words in low for words in _NO_DEVICE):
         return DeviceUnavailable(text)
-    if status == 404 and "no such image" in low:
+    if (status == 404 and "no such image" in low) or low == "reference does not exist":
         return ImageMissing(text)
     if status == 404 and ("no such container" in low or "no such exec" in low):
         return ContainerGone(text)

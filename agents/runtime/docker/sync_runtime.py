@@ -3,7 +3,7 @@
 import json
 import tarfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from threading import Lock
@@ -20,6 +20,7 @@ from agents.runtime.docker.connection import (
     EngineClient,
     answered,
     boot_of,
+    fault_of_answer,
     first_bytes,
     label_filter,
     labelled,
@@ -74,6 +75,8 @@ from agents.runtime.port import (
 )
 
 HEARTBEAT_TIMEOUT_S = 5
+IMPORT_TIMEOUT_S = 600  # the engine answers when it has unpacked all layers
+COPY_BYTES = 2**20
 NETWORK_ATTEMPTS = 64
 RETRY_PAUSE_S = 0.05
 CONFLICTS_OF_A_RACE = 16
@@ -168,6 +171,24 @@ class DockerRuntime(ContainerRuntime):
                     raise ImagePullFailed(f"{reference}: {report['error']}")
                 on_progress(tracker.feed(report))
         return image_info(client.inspect_image(reference))  # type: ignore[no-untyped-call]
+
+    @answered
+    def export_image(self, reference: str) -> Iterator[bytes]:
+        client = self._client
+        url = client.url_of(f"/images/{reference}/get")
+        answer = client.get(url, stream=True)
+        raise_refusal(answer)
+        return iter(answer.iter_content(COPY_BYTES))
+
+    @answered
+    def import_image(self, archive: Iterable[bytes]) -> None:
+        client = self._client
+        url = client.url_of("/images/load")
+        with client.post(url, data=archive, params={"quiet": "1"}, timeout=IMPORT_TIMEOUT_S) as answer:
+            raise_refusal(answer)
+            for line in answer.text.splitlines():
+                if "error" in (report := json.loads(line)):
+                    raise fault_of_answer(500, str(report["error"]))
 
     # Networks and volumes
 

@@ -7,7 +7,7 @@ a portal.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -124,6 +124,11 @@ class SimulatedRuntime(ContainerRuntime):
             container.output += output
             self._containers[name] = container
 
+    def forget_image(self, reference: str) -> None:
+        """Remove an image."""
+        with self._lock:
+            del self._images[reference]
+
     def kill_for_memory(self, name: str, at: datetime | None = None) -> None:
         """Record an out-of-memory kill of a process other than the main one in a running container."""
         with self._lock:
@@ -187,6 +192,16 @@ class SimulatedRuntime(ContainerRuntime):
             on_progress(PullProgress(done, IMAGE_BYTES, int(done == IMAGE_BYTES), 1))
         with self._lock:
             return self._images.setdefault(reference, image(reference))
+
+    def export_image(self, reference: str) -> Iterator[bytes]:
+        if self.inspect_image(reference) is None:
+            raise ImageMissing(f"No such image: {reference}")
+        return iter([reference.removeprefix(IMAGE_ID_PREFIX).encode()])
+
+    def import_image(self, archive: Iterable[bytes]) -> None:
+        with self._call():
+            reference = b"".join(archive).decode()
+            self._images[reference] = image(reference)
 
     # Networks and volumes
 
