@@ -73,6 +73,7 @@ def forecast_waiting_session(actor: Actor, session: ComputeSession) -> WaitForec
         device_mem=session.device_mem_bytes,
         device_api=format_version(session.device_api_version) if session.device_api_version else "",
         linked_devices=session.linked_devices,
+        isolation=session.isolation,
     )
     others = _other_groups(actor, session.project, session.resource_group, image, asked, prospect.lasts)
     return replace(prospect, other_groups=others)
@@ -147,7 +148,11 @@ def _other_groups(
     request: SessionRequest,
     lasts: timedelta,
 ) -> list[str]:
-    """Return names of other groups where it would start at once. At most 4 queries."""
+    """Return names of other groups where it would start at once; none if it demands an isolation, which
+    the rules of each group decide. At most 4 queries.
+    """
+    if request.isolation:
+        return []
     groups = usable_resource_groups(actor, project).filter(is_active=True).order_by("name")
     taking = [each for each in groups if each != group and admits_request(each, request)]
     limiting = groups_at_limit(taking, request.type, actor.user_id or 0, request.slots, clock.now())

@@ -58,6 +58,8 @@ class Image(Record):
     is_allowed: bool = True
     objections: tuple[str, ...] = ()
     minimum: Mapping[str, float] = field(default_factory=dict)
+    accelerators: tuple[str, ...] = ()
+    min_cuda: str = ""
     apps: tuple[ImageApp, ...] = ()
     built_at: datetime | None = None
     created_at: datetime | None = None
