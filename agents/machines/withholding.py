@@ -6,7 +6,9 @@ from datetime import timedelta
 import structlog
 from django.db import transaction
 from django.db.models import Q
+from django.utils.translation import gettext as _
 
+from accounts.selectors import require_superadmin
 from agents.core.states import AgentState
 from agents.events import CapacityChanged
 from agents.machines.accelerators import usable_devices
@@ -14,11 +16,16 @@ from agents.machines.lifecycle import push_agent_change
 from agents.machines.service import write_capacity
 from agents.models import Agent, AgentDevice, Withheld
 from common import clock
+from common.actors import Actor
+from common.audit import audit_log
+from common.errors import Conflict, InvalidInput, NotFound
 from common.messaging.events import publish
 
 log = structlog.get_logger(__name__)
 
 REASON_LENGTH = 500
+RELEASABLE = (Withheld.ADMINISTRATOR, Withheld.QUARANTINE, Withheld.HELPER, Withheld.UNAVAILABLE)
+"""Reasons that an administrator may lift; the others end by themselves."""
 TRIED_AGAIN_AFTER = timedelta(minutes=30)
 """Time after which a device that an engine could not give is given out again, if it is still there."""
 
@@ -55,6 +62,54 @@ def release_devices(agent_id: int, device_ids: Collection[int], *, kind: Withhel
         log.info("devices.released", agent_id=agent_id, device_ids=changed, kind=kind.value)
         _publish_change(agent)
     return changed
+
+
+@transaction.atomic
+def quarantine_device(*, actor: Actor, device_id: int, because: str) -> AgentDevice:
+    """Give the device to no new session until an administrator releases it; its sessions continue.
+    Raises PermissionDenied, NotFound, InvalidInput (no reason), Conflict (it is withheld already).
+    """
+    device = _access_device(actor, device_id)
+    reason = because.strip()[:REASON_LENGTH]
+    if not reason:
+        raise InvalidInput.at("because", _("Say why, for those who look after it next."))
+    if not withhold_devices(device.agent_id, [device.pk], kind=Withheld.ADMINISTRATOR, because=reason):
+        raise Conflict(_("The device is withheld already."))
+    audit_log.record(
+        actor=actor, action="agents.quarantine_device", target=device, changes={"because": reason}
+    )
+    device.refresh_from_db()
+    return device
+
+
+@transaction.atomic
+def release_device(*, actor: Actor, device_id: int) -> AgentDevice:
+    """Give a device to sessions again that an administrator or a rule withheld. Raises
+    PermissionDenied, NotFound, Conflict (it is not withheld, or for what must end by itself).
+    """
+    device = _access_device(actor, device_id)
+    kind = Withheld(device.withheld)
+    if kind not in RELEASABLE or not release_devices(device.agent_id, [device.pk], kind=kind):
+        raise Conflict(
+            _("The device cannot be released."),
+            hint=_("It is not withheld, or by what uses it outside Berth, or while it is being split."),
+        )
+    audit_log.record(
+        actor=actor,
+        action="agents.release_device",
+        target=device,
+        changes={"because": device.withheld_because},
+    )
+    device.refresh_from_db()
+    return device
+
+
+def _access_device(actor: Actor, device_id: int) -> AgentDevice:
+    require_superadmin(actor)
+    device = AgentDevice.objects.filter(pk=device_id).first()
+    if device is None:
+        raise NotFound(_("There is no such device."))
+    return device
 
 
 def release_unavailable_devices() -> None:

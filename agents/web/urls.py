@@ -1,14 +1,18 @@
 from django.urls import path
 
-from agents.web import groups, limits, reservations, views
+from agents.web import groups, limits, reservations, sharing, views
 
 GROUP = "resource-groups/<int:group_id>/"
 RESERVATION = f"{GROUP}reservations/<int:reservation_id>/"
+SHARING_RULE = "accelerators/sharing/<int:group_id>/<int:rule_id>/"
 
 urlpatterns = [
     path("agents/", views.agent_list, name="agents"),
     path("agents/export/", views.agent_export, name="agents-export"),
     path("agents/<int:agent_id>/state/", views.change_state, name="agent-state"),
+    path("accelerators/sharing/", sharing.rule_list, name="sharing-rules"),
+    path(SHARING_RULE, sharing.rule_page, name="sharing-rule"),
+    path(f"{SHARING_RULE}delete/", sharing.delete_rule, name="delete-sharing-rule"),
     path("resource-groups/", groups.group_list, name="resource-groups"),
     path("resource-groups/new/", groups.new_group, name="new-resource-group"),
     path(GROUP, groups.group_page, name="resource-group"),

@@ -108,6 +108,8 @@ ACTIONS = {
     "agents.reserve_agents": gettext_noop("Machines reserved"),
     "agents.change_reservation": gettext_noop("Reservation changed"),
     "agents.cancel_reservation": gettext_noop("Reservation cancelled"),
+    "agents.quarantine_device": gettext_noop("Accelerator quarantined"),
+    "agents.release_device": gettext_noop("Accelerator released"),
     "agents.create_sharing_rule": gettext_noop("Sharing rule created"),
     "agents.change_sharing_rule": gettext_noop("Sharing rule changed"),
     "agents.delete_sharing_rule": gettext_noop("Sharing rule deleted"),

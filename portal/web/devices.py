@@ -5,31 +5,40 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_GET, require_POST
 
 from accounts.selectors import may_do_everything, sees_everything
+from accounts.web.form_errors import errors_as_messages
 from accounts.web.page_access import page_not_found, require_global_overseer
 from agents.accelerators.base import DeviceUse
 from agents.core.device_states import DeviceState, device_state
 from agents.core.states import AgentState
+from agents.machines.withholding import RELEASABLE, quarantine_device, release_device
 from agents.metering.readings import present_uses, use_words
 from agents.models import Agent, AgentDevice
 from agents.selectors import access_agent
+from agents.web.groups import superadmin_or_404
 from common import clock
 from common.actors import Actor
+from common.errors import Conflict, InvalidInput
+from common.models import AuditEntry
 from common.pages.htmx import render_page_or_fragment
 from common.rest.actor import actor_of
 from common.values.resources import MILLI, format_version, in_order, slot_title
+from portal.audit.labels import ACTIONS
 from sessions_app.metrics.device_history import MachineWindow
 from sessions_app.models import ComputeSession, KernelAllocation
 from sessions_app.presentation import session as presentation_session
 from sessions_app.selectors import visible_sessions
 
 SHOWN_SESSIONS = 50
+SHOWN_EVENTS = 30
 WINDOWS = {
     MachineWindow.QUARTER: gettext_noop("15 minutes"),
     MachineWindow.HOUR: gettext_noop("1 hour"),
@@ -97,6 +106,9 @@ def device_page(request: HttpRequest, device_id: int) -> HttpResponse:
     [row] = device_rows(actor, [device])
     context = {
         "row": row,
+        "can_quarantine": not device.withheld,
+        "can_release": device.withheld in RELEASABLE,
+        "history": _history(device),
         "device": device,
         "agent": device.agent,
         "facts": sorted((device.facts or {}).items()),
@@ -114,6 +126,44 @@ def _windows(chosen: MachineWindow) -> list[dict[str, Any]]:
     return [
         {"label": _(label), "url": f"?window={window}", "is_active": window == chosen}
         for window, label in WINDOWS.items()
+    ]
+
+
+@require_POST
+@login_required
+def quarantine(request: HttpRequest, device_id: int) -> HttpResponse:
+    """Withhold a device from new sessions, and return to its page."""
+    actor = superadmin_or_404(request)
+    with errors_as_messages(request, Conflict, InvalidInput):
+        quarantine_device(actor=actor, device_id=device_id, because=request.POST.get("because", ""))
+        messages.success(request, _("The device is in quarantine: it gets no new sessions."))
+    return redirect("accelerator", device_id)
+
+
+@require_POST
+@login_required
+def release(request: HttpRequest, device_id: int) -> HttpResponse:
+    """Give a withheld device out again, and return to its page."""
+    actor = superadmin_or_404(request)
+    with errors_as_messages(request, Conflict):
+        release_device(actor=actor, device_id=device_id)
+        messages.success(request, _("The device is given to sessions again."))
+    return redirect("accelerator", device_id)
+
+
+def _history(device: AgentDevice) -> list[dict[str, Any]]:
+    """Return what administrators did with the device, newest first."""
+    entries = AuditEntry.objects.filter(
+        target_type="agents.agentdevice", target_id=str(device.pk), outcome=AuditEntry.Outcome.DONE
+    )
+    return [
+        {
+            "at": entry.recorded_at,
+            "title": _(ACTIONS.get(entry.action, entry.action)),
+            "text": entry.changes.get("because", ""),
+            "actor": entry.actor_label,
+        }
+        for entry in entries[:SHOWN_EVENTS]
     ]
 
 

@@ -198,6 +198,13 @@ GET    queue                               in         200        200        200 
 GET    expected-starts                     in         200        200        200        200        200        200        200        200        200
 GET    accelerators                        in         404        404        404        404        404        404        200        404        200
 GET    accelerator                         in         404        404        404        404        404        404        200        404        200
+POST   quarantine-device                   in         404        404        404        404        404        404        302        404        404  because
+POST   release-device                      in         404        404        404        404        404        404        302        404        404
+GET    sharing-rules                       in         404        404        404        404        404        404        200        404        200
+POST   sharing-rules                       in         404        404        404        404        404        404        302        404        404  sharing-form
+GET    sharing-rule                        in         404        404        404        404        404        404        200        404        404
+POST   sharing-rule                        in         404        404        404        404        404        404        302        404        404  sharing-form
+POST   delete-sharing-rule                 in         404        404        404        404        404        404        302        404        404
 GET    resource-groups                     in         404        404        404        404        404        404        200        404        200
 GET    new-resource-group                  in         404        404        404        404        404        404        200        404        404
 POST   new-resource-group                  in         404        404        404        404        404        404        302        404        404  group-form

@@ -282,6 +282,13 @@ class World:
             "weight": {"level": "user", "id": self.place.owner.pk, "weight": 2},
             "weight-form": {"level": "user", "holder": self.place.owner.email, "weight": 2},
             "agent": {"agent": self.place.agent.name},
+            "because": {"because": "noisy fan"},
+            "sharing-form": {
+                "group": str(self.place.group.pk),
+                "model": "Big One",
+                "mode": "slice",
+                "smallest_share": "0.1",
+            },
             "new-project": {"name": f"new-{next(_numbers)}", "domain": self.place.project.domain.name},
             "new-member": {"email": self.people["outsider"].email, "role": "member"},
             "own-folder": {"name": f"new-{next(_numbers)}", "project": "-"},

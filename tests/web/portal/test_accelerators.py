@@ -69,3 +69,21 @@ def test_a_device_tells_why_it_is_withheld(place: Place, admin: Client) -> None:
     page = admin.get(f"/accelerators/{device.pk}/").content.decode()
     for words in ("Big One", "python3 of uid 1000", "Withheld", device.device_id):
         assert words in page
+
+
+def test_a_quarantined_device_is_offered_to_nobody_until_it_is_released(place: Place, admin: Client) -> None:
+    device = devices_of(place.agent)[0]
+    address = f"/accelerators/{device.pk}/"
+    assert place.agent.slots.get(slot_name="gpu").capacity == 5000
+    admin.post(f"{address}quarantine/", {"because": " "})
+    assert place.agent.slots.get(slot_name="gpu").capacity == 5000, "no reason, no quarantine"
+
+    admin.post(f"{address}quarantine/", {"because": "fan replaced on Monday"})
+    assert place.agent.slots.get(slot_name="gpu").capacity == 4000
+    assert "fan replaced on Monday" in admin.get(address).content.decode()
+
+    admin.post(f"{address}release/")
+    assert place.agent.slots.get(slot_name="gpu").capacity == 5000
+    shown = admin.get(address).content.decode()
+    assert "Accelerator quarantined" in shown
+    assert "Accelerator released" in shown
