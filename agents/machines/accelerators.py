@@ -7,7 +7,7 @@ from django.db import connection
 from django.db.models import Count, Q
 
 from agents.accelerators.base import AcceleratorDevice
-from agents.models import MODEL_LENGTH, Agent, AgentDevice
+from agents.models import MODEL_LENGTH, Agent, AgentDevice, Withheld
 from common.values.resources import MILLI
 
 SIMULATED_LINKED = 4  # size of the link groups of a simulated machine
@@ -31,14 +31,14 @@ def write_devices(agent: Agent, seen: Sequence[AcceleratorDevice], *, unknown: C
     """Write the reported devices of a locked agent; return True if anything changed. Rows of vendors
     whose devices are `unknown` stay as they are.
 
-    A device that disappeared keeps its row while it is allocated, without new allocations, and is
-    the same device if it returns.
+    A device that disappeared keeps its row while it is allocated or set aside by a rule or a person,
+    without new allocations, and is the same device if it returns.
     """
     known = {row.device_id: row for row in agent.devices.order_by("pk").select_for_update(no_key=True)}
     reported = {device.device_id for device in seen}
     gone = [row for row in known.values() if row.device_id not in reported and row.vendor not in unknown]
-    dropped = [row.pk for row in gone if not row.occupied]
-    lost = [row.pk for row in gone if row.occupied and row.is_present]
+    dropped = [row.pk for row in gone if not _is_kept(row)]
+    lost = [row.pk for row in gone if _is_kept(row) and row.is_present]
     AgentDevice.objects.filter(pk__in=lost).update(is_present=False)
     AgentDevice.objects.filter(pk__in=dropped).delete()
     changed = [
@@ -58,6 +58,10 @@ def write_devices(agent: Agent, seen: Sequence[AcceleratorDevice], *, unknown: C
         update_fields=_COLUMNS,
     )
     return bool(lost or dropped or changed)
+
+
+def _is_kept(row: AgentDevice) -> bool:
+    return bool(row.occupied) or row.withheld in (Withheld.QUARANTINE, Withheld.ADMINISTRATOR)
 
 
 def usable_devices(agent: Agent) -> dict[str, int]:

@@ -4,11 +4,12 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import datetime, timedelta
 from typing import Any
+from zlib import crc32
 
 import structlog
 from django.db import transaction
 
-from agents.accelerators.description import shipped_vendors
+from agents.accelerators.description import VendorDescription
 from agents.events import CapacityChanged
 from agents.machines.accelerators import usable_devices, write_devices
 from agents.machines.lifecycle import push_agent_change
@@ -18,6 +19,7 @@ from agents.machines.withholding import release_devices, withhold_devices
 from agents.models import Agent, AgentDevice, Withheld
 from agents.runtime.port import RuntimeUnavailable
 from agents.selectors import connected_agents
+from agents.vendors.selectors import known_vendors
 from common import clock
 from common.messaging.events import publish
 from common.values.resources import CPU, MEM
@@ -33,36 +35,43 @@ def discover_due(image_ids: Sequence[str]) -> None:
     """Look at all machines that are due, and record what is found as the answers arrive, so that one
     that hangs does not delay others.
     """
-    due = [agent for agent in connected_agents() if not agent.is_simulated and is_due(agent)]
-    vendors = shipped_vendors()
+    vendors = known_vendors()
+    version = _version_of(vendors)
+    due = [agent for agent in connected_agents() if not agent.is_simulated and is_due(agent, version)]
     with ThreadPoolExecutor(LOOKERS, thread_name_prefix="discovery") as pool:
         agent_by_future = {pool.submit(discover, agent, vendors, image_ids): agent for agent in due}
         for future in as_completed(agent_by_future):
             agent = agent_by_future[future]
             try:
-                record_discovery(agent.pk, future.result())
+                record_discovery(agent.pk, future.result(), version)
             except RuntimeUnavailable as fault:
                 log.warning("discovery.unavailable", agent_id=agent.pk, agent=agent.name, error=str(fault))
 
 
-def is_due(agent: Agent) -> bool:
+def is_due(agent: Agent, version: int) -> bool:
     """True if the machine must be looked at: every few minutes, sooner after a failure, and at once if
-    it booted or its engine changed, or if a device seems to be taken or left by somebody outside.
+    it booted, if its engine or the known vendors (`version`) changed, or if a device seems to be taken
+    or left by somebody outside.
     """
     last = agent.data.get("discovery")
-    if last is None or last["basis"] != _basis(agent) or last["doubts"]:
+    if last is None or last["basis"] != _basis(agent, version) or last["doubts"]:
         return True
     age = clock.now() - datetime.fromisoformat(last["at"])
     return not timedelta(0) <= age < (RETRIED_EVERY if last["problems"] else RENEWED_EVERY)
 
 
-def _basis(agent: Agent) -> list[Any]:
+def _basis(agent: Agent, version: int) -> list[Any]:
     facts = ("life_id", "runtimes", "default_runtime", "cdi_devices")
-    return [agent.engine_version, *(agent.data.get(name) for name in facts)]
+    return [version, agent.engine_version, *(agent.data.get(name) for name in facts)]
+
+
+def _version_of(vendors: Sequence[VendorDescription]) -> int:
+    """Return a number that changes with the descriptions."""
+    return crc32("".join(vendor.model_dump_json() for vendor in vendors).encode())
 
 
 @transaction.atomic
-def record_discovery(agent_id: int, found: Discovery) -> Agent:
+def record_discovery(agent_id: int, found: Discovery, version: int = 0) -> Agent:
     """Record the devices of a machine, and which of them are used outside Berth."""
     agent = Agent.objects.select_for_update(no_key=True).get(pk=agent_id)
     last = agent.data.get("discovery") or {}
@@ -79,7 +88,7 @@ def record_discovery(agent_id: int, found: Discovery) -> Agent:
         "paths": list(found.paths),
         "discovery": {
             "at": clock.now().isoformat(),
-            "basis": _basis(agent),
+            "basis": _basis(agent, version),
             "problems": problems,
             "gone": _gone(before, rows, last.get("gone", {})),
             "doubts": _judge_users(agent, rows, found.users, last.get("doubts", {})),

@@ -12,11 +12,13 @@ import pytest
 from django.test import Client
 
 from accounts.models import User
+from agents.accelerators.device_files import DeviceFileVendor
 from agents.accelerators.probe import look
 from agents.accelerators.report import Look
 from agents.machines import discovery, helpers, probing
 from agents.machines import service as machines_service
-from agents.models import Agent
+from agents.machines.withholding import withhold_devices
+from agents.models import Agent, Withheld
 from agents.resource_groups import service as resource_groups_service
 from agents.runtime.port import (
     ContainerSpec,
@@ -28,6 +30,7 @@ from agents.runtime.port import (
 )
 from agents.runtime.registry import adopt_runtime
 from agents.runtime.simulated.runtime import SimulatedRuntime
+from agents.vendors.service import create_vendor_file, delete_vendor_file
 from common import clock
 from common.actors import SYSTEM
 from tests.conftest import People
@@ -37,6 +40,7 @@ pytestmark = pytest.mark.django_db
 BUILT = "berth/python:1"
 IMAGES = [f"sha256:{BUILT}"]
 PCI = "sys/bus/pci/devices"
+NODE = {"kind": "c", "major": 240, "minor": 0, "gid": 44, "mode": 0o660}
 _numbers = count(1)
 
 
@@ -49,8 +53,9 @@ class RemoteMachine(SimulatedRuntime):
         self.answer_helper = self.probe
 
     def probe(self, spec: HelperSpec) -> ProcessResult:
-        wanted = json.loads(spec.command[-1])
-        return ProcessResult(0, json.dumps(look.look(wanted, str(self.root))).encode())
+        report = look.look(json.loads(spec.command[-1]), str(self.root))
+        report["nodes"] |= {name: NODE for name in report["paths"] if name.startswith("/dev/")}
+        return ProcessResult(0, json.dumps(report).encode())
 
     def add_gpu_to_bus(self, slot: int = 1) -> None:
         folder = self.root / PCI / f"0000:0{slot}:00.0"
@@ -127,6 +132,25 @@ def test_machine_is_looked_at_again_in_minutes_and_at_once_if_its_engine_changed
     assert times_looked(0) == 1
 
 
+def test_vendor_that_an_administrator_describes_is_looked_for_at_once(
+    agent: Agent, machine: RemoteMachine
+) -> None:
+    (machine.root / "dev").mkdir()
+    for number in (0, 1, 10):
+        (machine.root / f"dev/board{number}").touch()
+    look_after()
+    form = DeviceFileVendor(name="board", title="Boards", model="Board 9", device="/dev/board{n}")
+    vendor = create_vendor_file(actor=SYSTEM, form=form)
+    look_after(10)
+    boards = agent.devices.filter(slot_name="board")
+    assert [(device.index, device.model) for device in boards] == [(n, "Board 9") for n in (0, 1, 10)]
+    agent.refresh_from_db()
+    assert agent.data["device_nodes"]["/dev/board10"] == 44
+    delete_vendor_file(actor=SYSTEM, vendor_id=vendor.pk)
+    look_after(20)
+    assert not boards.all().exists()
+
+
 def test_machine_without_accelerators_is_given_nothing(agent: Agent, machine: RemoteMachine) -> None:
     shutil.rmtree(machine.root / PCI)
     look_after()
@@ -172,6 +196,17 @@ def test_device_that_vanishes_is_told_until_it_returns(
     look_after(620)
     assert capacity(agent) == 2000
     assert "disappeared" not in page()
+
+
+def test_device_that_vanishes_does_not_come_back_healed(agent: Agent, machine: RemoteMachine) -> None:
+    look_after()
+    ill = agent.devices.get(index=1)
+    withhold_devices(agent.pk, [ill.pk], kind=Withheld.QUARANTINE, because="It is ill.")
+    machine.nvml.do("1 refuses 2")
+    look_after(310)
+    machine.nvml.do()
+    look_after(620)
+    assert (devices(agent), capacity(agent)) == ([(0, ""), (1, "quarantine")], 1000)
 
 
 def test_device_that_somebody_else_uses_is_withheld_until_it_is_free(
