@@ -26,23 +26,25 @@ MIG = "mig-"
 """Beginning of the slots of MIG profiles: slices of 1g.10gb are the slot mig-1g-10gb."""
 
 SLOT_TITLES = {
-    "cuda": "NVIDIA GPU",
-    "rocm": "AMD GPU",
-    "xpu": "Intel GPU",
-    "gaudi": "Intel Gaudi",
-    "rbln": "Rebellions NPU",
-    "furiosa": "Furiosa NPU",
-    "tenstorrent": "Tenstorrent",
-    "tpu": "Google TPU",
-    "neuron": "AWS Neuron",
     "ascend": "Huawei Ascend",
+    "atom": "Rebellions ATOM",
+    "cuda": "NVIDIA GPU",
+    "gaudi": "Intel Gaudi",
+    "groq": "Groq",
     "ipu": "Graphcore IPU",
     "lpu": "HyperAccel LPU",
-    "groq": "Groq",
+    "mlu": "Cambricon MLU",
+    "neuron": "AWS Neuron",
     "rdu": "SambaNova RDU",
-    "sapeon": "Sapeon NPU",
+    "rngd": "Furiosa RNGD",
+    "rocm": "AMD GPU",
+    "sapeon": "Sapeon",
+    "tenstorrent": "Tenstorrent",
+    "tpu": "Google TPU",
+    "warboy": "Furiosa Warboy",
+    "xpu": "Intel GPU",
 }
-"""Names of accelerators by slot, as their makers write them."""
+"""Names of the accelerators of shipped vendor descriptions, by slot. Others are named by their slot."""
 
 _SLOT_NAME = re.compile(r"[a-z][a-z0-9-]{0,30}\Z")
 _NUMBER = re.compile(r"(?=\.?\d)\d{0,15}(?:\.\d{0,9})?\Z", re.ASCII)

@@ -1,11 +1,11 @@
-"""Options of the command line for accelerators."""
+"""Options of the commands that start sessions: accelerators, placement groups."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from berth.cli.launch_options import LaunchOptions
+from berth.cli.launch_options import LaunchOptions, placement_rule_name
 from berth.errors import InvalidInput
 from sessions_app.models import ComputeSession
 from tests.client.conftest import Command
@@ -66,3 +66,23 @@ def test_sessions_get_the_accelerators_that_options_and_files_name(
     assert "part of an accelerator" in berth("show", "filed").out
     refused = berth(*start, "--name=more", "--gpu=9")
     assert (refused.code, "4 × NVIDIA GPU" in refused.err) == (4, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        ({}, ""),
+        ({"spread": True}, "spread"),
+        ({"pack": True}, "pack"),
+        ({"spread": True, "strict": True}, "strict_spread"),
+        ({"pack": True, "strict": True}, "strict_pack"),
+    ],
+)
+def test_options_mean_a_rule(options: dict[str, bool], rule: str) -> None:
+    assert placement_rule_name(**{"spread": False, "pack": False, "strict": False, **options}) == rule
+
+
+@pytest.mark.parametrize("options", [{"spread": True, "pack": True}, {"strict": True}])
+def test_what_means_none_is_refused(options: dict[str, bool]) -> None:
+    with pytest.raises(InvalidInput, match="--pack"):
+        placement_rule_name(**{"spread": False, "pack": False, "strict": False, **options})
