@@ -98,7 +98,7 @@ class SimulatedRuntime(ContainerRuntime):
             has_live_restore=True,
             devices=dict(devices or {}),
         )
-        self.accelerators = SimulatedDevices(self._info.devices)
+        self.accelerators = SimulatedDevices(self._info.devices, lively=name if has_any_image else "")
         self._images = {reference: image(reference) for reference in images}
         self._registry = set(registry)
         self._state = state or EngineState()

@@ -1,8 +1,11 @@
 """Images, logs, labels, usage and accelerators that a simulated engine reports."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
+from math import sin
 from threading import Lock
+from time import time
+from zlib import crc32
 
 from agents.accelerators.base import DeviceUse
 from agents.runtime.docker.encoding import carries
@@ -16,15 +19,18 @@ IMAGE_BYTES = 100 * 2**20
 IMAGE_ID_PREFIX = "sha256:"
 DEVICE_MEM_BYTES = 80 * 2**30
 DEVICE_PERCENT = 50
+IDLE_ONE_IN = 7
 
 
 class SimulatedDevices:
     """Accelerators of one simulated machine: constantly 50 % busy with a quarter of their memory, or
-    as set by a test. Thread-safe.
+    as set by a test. Those of a `lively` machine vary with time; a seventh of them never computes.
+    Thread-safe.
     """
 
-    def __init__(self, devices: Mapping[str, int]) -> None:
+    def __init__(self, devices: Mapping[str, int], lively: str = "") -> None:
         self._lock = Lock()
+        self._lively = lively
         self._uses = {
             device_id: DeviceUse(
                 device_id=device_id,
@@ -47,10 +53,29 @@ class SimulatedDevices:
         with self._lock:
             self._uses.pop(device_id, None)
 
-    def measure(self) -> tuple[DeviceUse, ...]:
-        """Implement AcceleratorMeasurement.measure."""
+    def measure(self, held: Collection[str] = ()) -> tuple[DeviceUse, ...]:
+        """Return the present use of the devices. On a lively machine only `held` ones compute."""
         with self._lock:
-            return tuple(self._uses.values())
+            uses = tuple(self._uses.values())
+        if not self._lively:
+            return uses
+        return tuple(_lively_use(self._lively, use.device_id, use.device_id in held) for use in uses)
+
+
+def _lively_use(machine: str, device_id: str, is_held: bool) -> DeviceUse:
+    """Return the use of a device now: waves of some minutes, another one for each device."""
+    number = crc32(f"{machine} {device_id}".encode())
+    wave = sin(time() / (60 + number % 600) + number) / 2 + 0.5
+    percent = 0 if not is_held or not number % IDLE_ONE_IN else round(100 * wave)
+    mem_bytes = DEVICE_MEM_BYTES * (10 + number % 80) // 100 if is_held else 0
+    return DeviceUse(
+        device_id=device_id,
+        percent=percent,
+        mem_bytes=mem_bytes,
+        mem_total_bytes=DEVICE_MEM_BYTES,
+        watts=70.0 + 6 * percent,
+        celsius=30 + number % 6 + percent * 4 // 10,
+    )
 
 
 def default_usage(container: Container) -> ContainerUsage:
