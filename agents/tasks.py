@@ -3,7 +3,7 @@
 from celery import shared_task
 
 from agents.machines import discovery, image_copies, network_isolation, service, withholding
-from agents.metering import collector
+from agents.metering import collector, meters
 from common.db.advisory_locks import try_exclusive
 from common.messaging.dispatch import TaskName
 from images.selectors import built_image_ids
@@ -46,3 +46,10 @@ def measure_devices() -> None:
     with try_exclusive("agents.metering") as is_mine:
         if is_mine:
             collector.measure_devices()
+
+
+@shared_task(name=TaskName.KEEP_METERS.value, soft_time_limit=240, time_limit=300)
+def keep_meters() -> None:
+    with try_exclusive("agents.metering.meters") as is_mine:
+        if is_mine:
+            meters.keep_meters(built_image_ids())

@@ -1,6 +1,5 @@
-"""Accelerators and their use: values, and the port to measurement. Pure."""
+"""Accelerators and their use: values. Pure."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -68,11 +67,3 @@ class DeviceUse:
     celsius: int | None = None
     activity: int | None = None
     processes: tuple[DeviceProcess, ...] | None = None
-
-
-class AcceleratorMeasurement(ABC):
-    @abstractmethod
-    def measure(self) -> tuple[DeviceUse, ...]:
-        """Return the present use of the devices by index; those that report nothing are absent.
-        Opens the vendor's tools once for all devices. Never raises.
-        """

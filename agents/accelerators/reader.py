@@ -80,17 +80,33 @@ def signs(vendors: Iterable[VendorDescription]) -> Look:
     return look
 
 
-def look_at_devices(vendor: VendorDescription) -> Look:
-    """Return what tells the devices of one vendor, their use and their health."""
+def look_at_use(vendor: VendorDescription) -> Look:
+    """Return what tells the use and the health of the devices of one vendor; nothing, if nothing does."""
+    sources = (*vendor.measure.sources, *([vendor.health.source] if vendor.health.source else ()))
     given = vendor.discover.give
-    look = Look(
+    look = Look()
+    for source in sources:
+        look += _wanted_by(source)
+    if not look.commands:  # files of the kernel need nothing of the vendor
+        return look
+    return look + Look(
         given_devices=given.devices,
         given_files=given.files,
         given_drivers=(given.driver,) if given.driver else (),
         given_runtimes=(given.runtime,) if given.runtime else (),
     )
-    measures = (*vendor.measure.sources, *([vendor.health.source] if vendor.health.source else ()))
-    for source in (vendor.discover, *vendor.discover.detail, *measures):
+
+
+def look_at_devices(vendor: VendorDescription) -> Look:
+    """Return what tells the devices of one vendor, their use and their health."""
+    given = vendor.discover.give
+    look = look_at_use(vendor) + Look(
+        given_devices=given.devices,
+        given_files=given.files,
+        given_drivers=(given.driver,) if given.driver else (),
+        given_runtimes=(given.runtime,) if given.runtime else (),
+    )
+    for source in (vendor.discover, *vendor.discover.detail):
         look += _wanted_by(source)
     for extra in (*vendor.grant.ways, *vendor.grant.extras.values()):
         paths = [path.split(":")[0].rstrip("?") for path in (*extra.devices, *extra.groups)]

@@ -5,6 +5,7 @@ database.
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import structlog
@@ -115,6 +116,17 @@ async def _measure_next(agent: Agent, waiting: Iterator[str], found: Measurement
             continue
         except RuntimeFault as fault:
             found.faults[agent.pk] = str(fault)
+
+
+def process_ids_of(agent: Agent, names: Iterable[str]) -> dict[str, set[int]]:
+    """Return {container: its processes' ids on the machine}; omits containers that are gone. Raises
+    RuntimeFault.
+    """
+    runtime, found = runtime_of(agent), dict[str, set[int]]()
+    for name in names:
+        with suppress(ContainerGone):
+            found[name] = runtime.process_ids(name)
+    return found
 
 
 def require_own_engine(agent: Agent, runtime: ContainerRuntime) -> EngineInfo:

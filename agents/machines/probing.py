@@ -164,13 +164,20 @@ class RemoteLooker(Looker):
             try:
                 done = self._runtime.run_helper(spec, timeout_s=ANSWERS_WITHIN_S)
             except RuntimeRefused as refusal:
-                missing = _NO_SOURCE.search(str(refusal))
-                binds = tuple(bind for bind in spec.grant.binds if not missing or bind.source != missing[1])
-                if binds == spec.grant.binds:
-                    raise
-                spec = replace(spec, grant=replace(spec.grant, binds=binds))
+                spec = without_missing_file(spec, refusal)
             else:
                 return read_report(done.exit_code, done.output)
+
+
+def without_missing_file(spec: HelperSpec, refusal: RuntimeRefused) -> HelperSpec:
+    """Return the spec without the file of the machine that an engine misses. Raises `refusal` if that
+    was not the reason.
+    """
+    missing = _NO_SOURCE.search(str(refusal))
+    binds = tuple(bind for bind in spec.grant.binds if not missing or bind.source != missing[1])
+    if binds == spec.grant.binds:
+        raise refusal
+    return replace(spec, grant=replace(spec.grant, binds=binds))
 
 
 def _looker(agent: Agent, runtime: ContainerRuntime, info: EngineInfo, image_ids: Sequence[str]) -> Looker:
@@ -184,20 +191,24 @@ def _looker(agent: Agent, runtime: ContainerRuntime, info: EngineInfo, image_ids
 
 def probe_spec(look: Look, image_id: str, grant: DeviceGrant, *, root: str = "/") -> HelperSpec:
     """Return the helper that looks at a machine. `root` holds its /sys and /dev."""
-    shown = [
-        MountSpec("bind", f"{MOUNTED_AT}/{name}", f"{root.rstrip('/')}/{name}", is_readonly=True)
-        for name in ("sys", "dev")
-    ]
     return HelperSpec(
         name=f"berth-probe-{uuid4().hex[:12]}",
         image=image_id,
         labels=labels_once("probe"),
         command=look_command(look, python="python3", folder=HELPER_FILES_AT, root=MOUNTED_AT),
         files=program_files(),
-        mounts=tuple(shown),
+        mounts=machine_mounts(root),
         grant=grant,
         mem_bytes=PROBE_MEM_BYTES,
         log_bytes=2 * MAX_REPORT_BYTES,
+    )
+
+
+def machine_mounts(root: str = "/") -> tuple[MountSpec, ...]:
+    """Return the mounts by which a helper sees the /sys and /dev in `root`."""
+    return tuple(
+        MountSpec("bind", f"{MOUNTED_AT}/{name}", f"{root.rstrip('/')}/{name}", is_readonly=True)
+        for name in ("sys", "dev")
     )
 
 

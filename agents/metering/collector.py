@@ -7,7 +7,7 @@ report is null or absent, never zero.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ from psycopg.types.json import Jsonb
 
 from agents.accelerators.base import DeviceUse
 from agents.core.states import AgentState
-from agents.metering.sources import measure_devices_of
+from agents.metering.sources import Measured, MeasuredDevice, is_nearby, measure_distant, measure_nearby
 from agents.models import Agent, AgentDevice, DeviceMetric, DeviceReading
 from common import clock
 from common.resilience.keyed_pool import KeyedPool
@@ -39,20 +39,20 @@ _PRESENT = SERIES | {"activity": "smallint"}
 _METRICS, _READINGS = DeviceMetric._meta.db_table, DeviceReading._meta.db_table
 STORE = f"""
     WITH measured AS (
-        SELECT agent_id, devices::bigint[] AS devices, processes,
+        SELECT agent_id, devices::bigint[] AS devices, processes, health,
             {", ".join(f"{name}::{kind}[] AS {name}" for name, kind in _PRESENT.items())}
-        FROM unnest(%s::bigint[], %s::jsonb[], %s::text[]{", %s::text[]" * len(_PRESENT)})
-            AS row (agent_id, processes, devices, {", ".join(_PRESENT)})
+        FROM unnest(%s::bigint[], %s::jsonb[], %s::jsonb[], %s::text[]{", %s::text[]" * len(_PRESENT)})
+            AS row (agent_id, processes, health, devices, {", ".join(_PRESENT)})
         WHERE EXISTS (SELECT FROM {Agent._meta.db_table} AS agent WHERE agent.id = agent_id)
     ), sampled AS (
         INSERT INTO {_METRICS} (agent_id, span_s, at, {", ".join(_NAMES)})
         SELECT agent_id, {SAMPLE_S}, %s, {", ".join(_NAMES)} FROM measured
         ON CONFLICT DO NOTHING
     )
-    INSERT INTO {_READINGS} (agent_id, at, processes, devices, {", ".join(_PRESENT)})
-    SELECT agent_id, %s, processes, devices, {", ".join(_PRESENT)} FROM measured
+    INSERT INTO {_READINGS} (agent_id, at, processes, health, devices, {", ".join(_PRESENT)})
+    SELECT agent_id, %s, processes, health, devices, {", ".join(_PRESENT)} FROM measured
     ON CONFLICT (agent_id) DO UPDATE SET at = excluded.at, processes = excluded.processes,
-        devices = excluded.devices, {", ".join(f"{name} = excluded.{name}" for name in _PRESENT)}
+        health = excluded.health, devices = excluded.devices, {", ".join(f"{name} = excluded.{name}" for name in _PRESENT)}
 """
 _MEANS = {
     "percent": "ceil(avg(percent))", "mem_bytes": "round(avg(mem_bytes))", "watts": "avg(watts)",
@@ -84,13 +84,14 @@ DELETE_OLD = f"DELETE FROM {_METRICS} WHERE span_s = %s AND (at < %s OR at > %s)
 
 @dataclass(frozen=True, slots=True)
 class MachineReading:
-    """Uses of the devices of one machine, with the primary keys of their rows."""
+    """Uses of the devices of one machine, with the primary keys of their rows, and their health."""
 
     agent_id: int
     uses: Sequence[tuple[int, DeviceUse]]
+    health: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
 
 
-_pool = KeyedPool[tuple[DeviceUse, ...]]("devices", THREADS)
+_pool = KeyedPool[Measured]("devices", THREADS)
 
 
 def measure_devices() -> None:
@@ -100,29 +101,30 @@ def measure_devices() -> None:
     now = clock.now()
     devices = _devices_by_agent()
     agents = Agent.objects.in_bulk(devices)
-    work = {pk: partial(measure_devices_of, agents[pk]) for pk in agents}
-    uses = _pool.run(work, timeout_s=ROUND_S)
-    store_readings([_reading(pk, devices[pk], found) for pk, found in uses.items() if found], now)
+    nearby = {pk: partial(measure_nearby, agents[pk], devices[pk]) for pk in agents if is_nearby(agents[pk])}
+    distant = {agents[pk]: devices[pk] for pk in agents if not is_nearby(agents[pk])}
+    measured = _pool.run(nearby, timeout_s=ROUND_S)
+    if distant:
+        measured |= measure_distant(distant, within_s=ROUND_S)
+    store_readings([_reading(pk, devices[pk], found) for pk, found in measured.items()], now)
     roll_up(now)
 
 
-def _devices_by_agent() -> dict[int, dict[str, int]]:
-    """Return {agent id: {device id: primary key}} of the machines that should answer. One query."""
+def _devices_by_agent() -> dict[int, list[MeasuredDevice]]:
+    """Return the devices of the machines that should answer, by agent id. One query."""
     watched = [state for state in AgentState if state.is_watched]
     present = AgentDevice.objects.filter(is_present=True, agent__state__in=watched, agent__last_error="")
-    found: dict[int, dict[str, int]] = {}
-    for pk, agent_id, device_id in present.order_by().values_list("pk", "agent_id", "device_id").iterator():
-        found.setdefault(agent_id, {})[device_id] = pk
+    found: dict[int, list[MeasuredDevice]] = {}
+    for agent_id, *values in present.order_by().values_list("agent_id", *MeasuredDevice._fields).iterator():
+        found.setdefault(agent_id, []).append(MeasuredDevice(*values))
     return found
 
 
-def _reading(agent_id: int, devices: Mapping[str, int], uses: Iterable[DeviceUse]) -> MachineReading:
-    known = ((devices[use.device_id], _judged(use)) for use in uses if use.device_id in devices)
-    return MachineReading(agent_id, sorted(known, key=lambda pair: pair[0]))
-
-
-def _judged(use: DeviceUse) -> DeviceUse:
-    return use if use.activity is not None else replace(use, activity=use.percent)
+def _reading(agent_id: int, devices: Iterable[MeasuredDevice], found: Measured) -> MachineReading:
+    pks = {device.device_id: device.pk for device in devices}
+    uses = [(pks[use.device_id], use) for use in found.uses if use.device_id in pks]
+    health = {pks[device_id]: values for device_id, values in found.health.items() if device_id in pks}
+    return MachineReading(agent_id, sorted(uses, key=lambda pair: pair[0]), health)
 
 
 def store_readings(readings: Sequence[MachineReading], now: datetime) -> None:
@@ -140,7 +142,9 @@ def store_readings(readings: Sequence[MachineReading], now: datetime) -> None:
         cursor.execute(
             STORE,
             [
-                [reading.agent_id for reading in known], [Jsonb(_processes(reading)) for reading in known],
+                [reading.agent_id for reading in known],
+                [Jsonb(_processes(reading)) for reading in known],
+                [Jsonb({str(pk): dict(values) for pk, values in reading.health.items()}) for reading in known],
                 *columns, now, now,
             ],
         )  # fmt: skip

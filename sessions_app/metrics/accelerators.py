@@ -4,7 +4,7 @@ A device reports the use by all its kernels together. That is one kernel's use o
 kernel shares the device; otherwise it is unknown, and no session ends for it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agents.accelerators.base import DeviceUse
@@ -90,6 +90,21 @@ def _device_usage(
     return DeviceUsage(
         share, percent, known_sum([None if use is None else use.mem_bytes for use in reported]), activity
     )
+
+
+def own_memory(
+    devices: Iterable[int], uses: Mapping[int, DeviceUse], process_ids: Collection[int]
+) -> dict[int, int]:
+    """Return {device: memory in bytes that these processes use on it}; omits devices whose driver does
+    not tell it for each process.
+    """
+    found = {}
+    for key in devices:
+        told = uses[key].processes if key in uses else None
+        own = [each.mem_bytes for each in told or () if each.pid in process_ids]
+        if told is not None and None not in own:
+            found[key] = sum(amount for amount in own if amount is not None)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

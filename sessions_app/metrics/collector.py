@@ -10,8 +10,9 @@ from the engine, so that a hanging driver does not affect other measurements.
 import asyncio
 from collections import Counter
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import groupby
 from typing import Any
 from uuid import UUID
@@ -20,15 +21,23 @@ import structlog
 from django.core.cache import cache
 from django.db import connection, transaction
 from django.db.models import Exists, F, OuterRef, QuerySet
+from psycopg.types.json import Jsonb
 
+from agents.accelerators.base import DeviceUse
 from agents.core.states import AgentState
-from agents.machines.observation import Measurements, measure_containers
+from agents.machines.observation import Measurements, measure_containers, process_ids_of
 from agents.metering.readings import present_uses
 from agents.models import Agent
 from agents.runtime.usage import ContainerUsage
 from common import clock
+from common.resilience.keyed_pool import KeyedPool
 from sessions_app.core.states import Status
-from sessions_app.metrics.accelerators import DeviceUsage, device_usage_by_kernel
+from sessions_app.metrics.accelerators import (
+    DeviceAllocation,
+    DeviceUsage,
+    device_usage_by_kernel,
+    own_memory,
+)
 from sessions_app.metrics.allocated_devices import device_allocations
 from sessions_app.models import Kernel, KernelMetric, KernelUsage
 
@@ -37,7 +46,10 @@ log = structlog.get_logger(__name__)
 SAMPLE_S, MINUTE_S, QUARTER_S = 10, 60, 900
 SAMPLES_KEPT = timedelta(hours=1)
 MINUTES_KEPT = timedelta(days=1)
+# The sum of both is less than SAMPLE_S.
 ROUND_S = 7
+PROCESSES_S = 2
+PROCESS_THREADS = 16
 UNMEASURED_AFTER = timedelta(seconds=60)
 
 COUNTERS = ("cpu_ns", "net_received_bytes", "net_sent_bytes", "disk_read_bytes", "disk_written_bytes")
@@ -56,9 +68,11 @@ INSERT_SAMPLES = f"""
     ON CONFLICT DO NOTHING
 """
 STORE_COUNTERS = f"""
-    INSERT INTO {_USAGE} (kernel_id, at, {", ".join(COUNTERS + SHARES)})
-    SELECT * FROM unnest(%s::uuid[], %s::timestamptz[]{", %s::bigint[]" * (len(COUNTERS + SHARES) - 1)}, %s::boolean[])
-    ON CONFLICT (kernel_id) DO UPDATE SET at = excluded.at, {", ".join(f"{name} = excluded.{name}" for name in COUNTERS + SHARES)}
+    INSERT INTO {_USAGE} (kernel_id, at, {", ".join(COUNTERS + SHARES)}, own_device_mem)
+    SELECT * FROM unnest(
+        %s::uuid[], %s::timestamptz[]{", %s::bigint[]" * (len(COUNTERS + SHARES) - 1)}, %s::boolean[], %s::jsonb[]
+    )
+    ON CONFLICT (kernel_id) DO UPDATE SET at = excluded.at, own_device_mem = excluded.own_device_mem, {", ".join(f"{name} = excluded.{name}" for name in COUNTERS + SHARES)}
 """
 # Rounded up, so that little use of a device does not become 0 in the mean.
 _CEILED = ("device_percent", "device_activity")
@@ -77,12 +91,15 @@ ROLL_UP = f"""
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One kernel at one instant: counters, rates since the last reading, and use of its devices."""
+    """One kernel at one instant: counters, rates since the last reading, use of its devices, and
+    memory that its own processes use there, by device.
+    """
 
     kernel_id: UUID
     usage: ContainerUsage
     rates: tuple[int | None, ...]
     devices: DeviceUsage | None = None
+    own_device_mem: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def values(self) -> tuple[int | None, ...]:
@@ -102,6 +119,9 @@ class Sample:
         return allocated.count, allocated.milli, allocated.mem_bytes, allocated.is_alone
 
 
+_process_pool = KeyedPool[dict[str, set[int]]]("processes", PROCESS_THREADS)
+
+
 def measure_sessions() -> None:
     """Run one round over all machines with running sessions. 10 statements for any number of them."""
     now = clock.now()
@@ -110,9 +130,11 @@ def measure_sessions() -> None:
     }
     names = {agent: [kernel.container_name for kernel in own] for agent, own in kernels.items()}
     found = run_round(measure_containers(names, within_s=ROUND_S))
-    present = _device_usage(kernels, now)
+    allocated, uses = _device_uses(kernels, now)
+    present = device_usage_by_kernel(allocated, uses)
+    own_memory_by_kernel = _own_memory(kernels, allocated, uses)
     samples = [
-        _sample(kernel, usage, present.get(kernel.pk))
+        _sample(kernel, usage, present.get(kernel.pk), own_memory_by_kernel.get(kernel.pk, {}))
         for own in kernels.values()
         for kernel in own
         if (usage := found.usages.get(kernel.container_name)) is not None
@@ -136,18 +158,53 @@ def run_round(measuring: Coroutine[Any, Any, Measurements]) -> Measurements:
         loop.close()
 
 
-def _sample(kernel: Kernel, usage: ContainerUsage, devices: DeviceUsage | None) -> Sample:
-    return Sample(kernel.pk, usage, series_between(getattr(kernel, "usage", None), usage), devices)
+def _sample(
+    kernel: Kernel, usage: ContainerUsage, devices: DeviceUsage | None, own_device_mem: Mapping[int, int]
+) -> Sample:
+    rates = series_between(getattr(kernel, "usage", None), usage)
+    return Sample(kernel.pk, usage, rates, devices, own_device_mem)
 
 
-def _device_usage(agents: Iterable[Agent], now: datetime) -> Mapping[object, DeviceUsage]:
-    """Return the device use of each kernel with devices on these machines. Three statements, one if
-    there are none.
+def _device_uses(
+    agents: Iterable[Agent], now: datetime
+) -> tuple[Sequence[DeviceAllocation], Mapping[int, DeviceUse]]:
+    """Return the allocations of devices on these machines, and the present use of the devices. Three
+    statements, one if there are none.
     """
     agent_ids = [agent.pk for agent in agents]
     allocated = device_allocations(agent_ids) if agent_ids else []
-    uses = present_uses(agent_ids, now) if allocated else {}
-    return device_usage_by_kernel(allocated, uses)
+    return allocated, present_uses(agent_ids, now) if allocated else {}
+
+
+def _own_memory(
+    kernels: Mapping[Agent, Sequence[Kernel]],
+    allocated: Sequence[DeviceAllocation],
+    uses: Mapping[int, DeviceUse],
+) -> Mapping[UUID, dict[int, int]]:
+    """Return {kernel id: {device: memory that its processes use}} for devices of several kernels whose
+    driver tells processes. Calls the engines of such devices only.
+    """
+    holders = Counter(key for each in allocated for key in each.devices)
+    shared: dict[object, list[int]] = {}
+    for each in allocated:
+        told = [key for key in each.devices if holders[key] > 1 and key in uses and uses[key].processes]
+        shared.setdefault(each.kernel_id, []).extend(told)
+    work = {
+        agent.pk: partial(process_ids_of, agent, names)
+        for agent, own in kernels.items()
+        if (names := [kernel.container_name for kernel in own if shared.get(kernel.pk)])
+    }
+    ids = {
+        name: found
+        for by_name in _process_pool.run(work, timeout_s=PROCESSES_S).values()
+        for name, found in by_name.items()
+    }
+    return {
+        kernel.pk: own_memory(shared[kernel.pk], uses, ids[kernel.container_name])
+        for own in kernels.values()
+        for kernel in own
+        if shared.get(kernel.pk) and kernel.container_name in ids
+    }
 
 
 def running_kernels() -> Iterable[Kernel]:
@@ -209,7 +266,12 @@ def store_samples(samples: Sequence[Sample], now: datetime) -> None:
     series = [list(column) for column in zip(*(sample.values for sample in samples), strict=True)]
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(INSERT_SAMPLES, [now, ids, *series])
-        cursor.execute(STORE_COUNTERS, [ids, [sample.usage.at for sample in samples], *counters, *shares])
+        own = [
+            Jsonb({str(key): amount for key, amount in sample.own_device_mem.items()}) for sample in samples
+        ]
+        cursor.execute(
+            STORE_COUNTERS, [ids, [sample.usage.at for sample in samples], *counters, *shares, own]
+        )
         _roll_up(
             SAMPLE_S, MINUTE_S, ids, since=clock.start_of(now, MINUTE_S), until=now + timedelta(seconds=1)
         )

@@ -1,18 +1,26 @@
 """Probe of accelerators, through NVIDIA's real bindings on a fake driver library."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agents.accelerators import measure_devices
-from agents.accelerators.base import DeviceUse
+from agents.accelerators import probe
+from agents.accelerators.base import DeviceProcess, DeviceUse
 from agents.accelerators.description import vendor_named
 from agents.accelerators.probe import look_here
-from agents.accelerators.reader import VendorReading, look_at_devices, read_devices, read_uses
+from agents.accelerators.reader import (
+    VendorReading,
+    look_at_devices,
+    look_at_use,
+    read_devices,
+    read_health,
+    read_uses,
+)
 from agents.accelerators.report import Look, MachineReport, command_key
-from tests.doubles.accelerators import MockDiscovery
 from tests.nvml import FakeNvml
 
 MIB = 2**20
@@ -104,12 +112,39 @@ def test_devices_of_a_driver_that_fails_or_is_missing_are_unknown(
     assert (reading.devices, bool(reading.problem), uses) == (None, True, ())
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
     assert read()[0].devices is None
-    assert measure_devices() == ()
 
 
-def test_a_made_up_vendor_tells_what_it_is_told_to() -> None:
-    vendor = MockDiscovery(2)
-    assert [use.percent for use in measure_devices([vendor])] == [0, 0]
-    vendor.use(DeviceUse(device_id="mock-1", percent=80, mem_bytes=MIB))
-    vendor.fall_silent("mock-0")
-    assert [(use.device_id, use.percent) for use in measure_devices([vendor])] == [("mock-1", 80)]
+def test_a_meter_tells_use_by_the_second_and_ends_when_the_library_fails(
+    machine: FakeNvml, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert VENDOR
+    machine.do("0 percent 1", "0 used 20480", "0 pid 4711", "1 refuses 2", "0 ecc 3")
+    folder = str(Path(probe.__file__).parent)
+    command = probe.meter_command(look_at_use(VENDOR), python=sys.executable, folder=folder, root="/")
+    meter = subprocess.Popen([*command[:-1], "0.05"], stdout=subprocess.PIPE)
+    try:
+        assert meter.stdout
+        lines = [json.loads(meter.stdout.readline()) for _ in range(3)]
+        machine.do("0 percent 0")
+        uses = [json.loads(meter.stdout.readline()) for _ in range(4)]
+    finally:
+        meter.kill()
+        meter.wait()
+    assert [line.pop("line") for line in lines + uses] == [1, 2, 3, 4, 5, 6, 7]
+    devices = read()[0].devices or ()
+    [use] = read_uses(VENDOR, devices, MachineReport.from_json(lines[-1]))
+    assert (use.percent, use.mem_bytes, use.processes) == (
+        1,
+        20480 * MIB,
+        (DeviceProcess(4711, 20480 * MIB),),
+    )
+    assert (
+        read_health(VENDOR, devices, MachineReport.from_json(lines[-1]))[use.device_id]["ecc_uncorrected"]
+        == 3
+    )
+    # The mean of what it saw, rounded up: a little is not nothing.
+    assert read_uses(VENDOR, devices, MachineReport.from_json(uses[-1]))[0].percent == 1
+    assert machine.times_opened <= 2
+
+    monkeypatch.setenv("FAKE_NVML_REFUSES", "18")
+    assert subprocess.run(command, capture_output=True, timeout=30, check=False).returncode == 3

@@ -1,11 +1,9 @@
-"""Mock accelerator vendor with a configurable number and use of devices, for machines without
-accelerators.
-"""
+"""Mock accelerator vendor with a configurable number of devices, for machines without accelerators."""
 
-from agents.accelerators.base import AcceleratorDevice, AcceleratorMeasurement, DeviceUse
+from agents.accelerators.base import AcceleratorDevice
 
 
-class MockDiscovery(AcceleratorMeasurement):
+class MockDiscovery:
     vendor = "mock"
 
     def __init__(self, count: int, mem_bytes: int = 16 * 2**30, linked: int = 4) -> None:
@@ -13,12 +11,6 @@ class MockDiscovery(AcceleratorMeasurement):
         self._count = count
         self._linked = linked
         self._mem_bytes = mem_bytes
-        self._uses = {
-            device.device_id: DeviceUse(
-                device_id=device.device_id, percent=0, mem_bytes=0, mem_total_bytes=mem_bytes
-            )
-            for device in self.discover()
-        }
 
     def discover(self) -> tuple[AcceleratorDevice, ...]:
         return tuple(
@@ -34,14 +26,3 @@ class MockDiscovery(AcceleratorMeasurement):
             )
             for index in range(self._count)
         )
-
-    def measure(self) -> tuple[DeviceUse, ...]:
-        return tuple(self._uses.values())
-
-    def use(self, use: DeviceUse) -> None:
-        """Set the use that a device reports from now on."""
-        self._uses[use.device_id] = use
-
-    def fall_silent(self, device_id: str) -> None:
-        """Make a device report no use from now on."""
-        self._uses.pop(device_id, None)

@@ -21,6 +21,7 @@ MOUNTED_AT = "/machine"
 """Directory of a probe's container in which it sees the machine's /sys and /dev."""
 ANSWERS_WITHIN_S = 60
 """Limit for all commands of a look together, and for its files; the program itself ends earlier."""
+METER_EVERY_S = 1
 MAX_REPORT_BYTES = 8 * 2**20
 _FOLDER = Path(__file__).parent
 _PYTHON_OPTIONS = ("-E", "-s", "-B")
@@ -34,8 +35,7 @@ class ProbeFailed(Exception):
 def program_files() -> Mapping[str, bytes]:
     """Return {name: content} of the files of the program, which belong into one directory."""
     return {
-        "look.py": (_FOLDER / "look.py").read_bytes(),
-        "nvml.py": (_FOLDER / "nvml.py").read_bytes(),
+        **{name: (_FOLDER / name).read_bytes() for name in ("look.py", "meter.py", "nvml.py")},
         "pynvml.py": Path(pynvml.__file__).read_bytes(),
     }
 
@@ -43,6 +43,12 @@ def program_files() -> Mapping[str, bytes]:
 def look_command(look: Look, *, python: str, folder: str, root: str) -> tuple[str, ...]:
     """Return the command that looks and prints the report; paths are below `root`."""
     return (python, *_PYTHON_OPTIONS, f"{folder}/look.py", root, json.dumps(asdict(look)))
+
+
+def meter_command(look: Look, *, python: str, folder: str, root: str) -> tuple[str, ...]:
+    """Return the command that prints a report, a line of JSON, every METER_EVERY_S seconds."""
+    wanted = json.dumps(asdict(look))
+    return (python, *_PYTHON_OPTIONS, f"{folder}/meter.py", root, wanted, str(METER_EVERY_S))
 
 
 def look_here(look: Look, root: str = "/") -> MachineReport:

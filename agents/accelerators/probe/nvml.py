@@ -45,6 +45,26 @@ def report() -> Json:
         _told(pynvml.nvmlShutdown)
 
 
+def measures(*, has_health: bool) -> list[Json]:
+    """Return the use of each GPU and MIG instance, by uuid, and with `has_health` their health; the
+    library is open. Raises NVMLError if it fails as a whole.
+    """
+    found: list[Json] = []
+    for _, handle in _handles(pynvml.nvmlDeviceGetCount()):
+        try:
+            gpu = {
+                "uuid": pynvml.nvmlDeviceGetUUID(handle),
+                **_memory(pynvml.nvmlDeviceGetMemoryInfo(handle)),
+                **_use(handle),
+                **(_health(handle) if has_health else {}),
+            }
+        except pynvml.NVMLError:
+            continue
+        mode = _told(pynvml.nvmlDeviceGetMigMode, handle)
+        found += [_without_unknown(gpu), *_instances({**gpu, "mig": mode and mode[0]}, handle)]
+    return found
+
+
 def _handles(count: int) -> Iterator[tuple[int, Any]]:
     for index in range(count):
         handle = _told(pynvml.nvmlDeviceGetHandleByIndex, index)

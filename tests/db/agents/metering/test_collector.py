@@ -10,6 +10,7 @@ from agents.accelerators.base import DeviceProcess, DeviceUse
 from agents.metering import collector
 from agents.metering.collector import MINUTE_S, QUARTER_S, SAMPLE_S, measure_devices
 from agents.metering.readings import device_series, present_uses, series_grid
+from agents.metering.sources import Measured
 from agents.models import Agent, AgentDevice, DeviceMetric, DeviceReading
 from common import clock
 from tests.factories_devices import devices_of, give_devices
@@ -120,13 +121,13 @@ def test_a_driver_that_hangs_is_left_out_and_costs_one_wait(
 ) -> None:
     go = Event()
     answers = place_with(1)
-    real = collector.measure_devices_of
+    real = collector.measure_nearby
 
-    def hang(agent: Agent) -> tuple[DeviceUse, ...]:
-        return real(agent) if agent.pk == answers.agent.pk else (go.wait(60) and ()) or ()
+    def hang(agent: Agent, devices: Any) -> Measured:
+        return real(agent, devices) if agent.pk == answers.agent.pk or not go.wait(60) else Measured()
 
     monkeypatch.setattr(collector, "ROUND_S", 0.2)
-    monkeypatch.setattr(collector, "measure_devices_of", hang)
+    monkeypatch.setattr(collector, "measure_nearby", hang)
     try:
         measure(), measure(10)
         assert set(DeviceMetric.objects.values_list("agent", flat=True)) == {answers.agent.pk}

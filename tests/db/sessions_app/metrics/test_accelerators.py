@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 from agents.accelerators.base import DeviceUse
+from agents.accelerators.description import vendor_named
+from agents.accelerators.reader import look_at_use
+from agents.accelerators.report import CommandOutput, MachineReport, command_key
+from agents.metering import collector as metering
 from agents.metering.collector import measure_devices
+from agents.metering.sources import interpret
 from agents.models import AgentDevice, ResourceGroup
 from common import clock
 from portal.models import Notification
@@ -310,6 +315,43 @@ def test_neighbour_on_a_shared_device_is_no_activity(
     )
     looked_at = [Measurement(session, 5 * MINUTE)]
     assert computing_on_devices(looked_at, began + 2 * MINUTE) == ({session.pk} if is_at_work else set())
+
+
+def gaudi_does(place: Place, monkeypatch: pytest.MonkeyPatch, mib: int, percent: int) -> None:
+    """Replace the machine's first device by a Gaudi that its tool tells this of."""
+    vendor = vendor_named("gaudi")
+    assert vendor
+    AgentDevice.objects.filter(pk=devices_of(place.agent)[0].pk).update(vendor="gaudi", facts={"index": 0})
+    [command] = look_at_use(vendor).commands
+    line = f"0, uuid, HL-325L, 1.20, 131072 MiB, {mib} MiB, 200 W, 40 C, {percent} %"
+    report = MachineReport(commands={command_key(command): CommandOutput(exit_code=0, stdout=line)})
+    monkeypatch.setattr(metering, "measure_nearby", lambda agent, devices: interpret(vendor, devices, report))
+
+
+@pytest.mark.parametrize(
+    ("mib", "percent", "ends"),
+    [(100_000, 0, True), (100_000, 90, False), (672, 0, False)],
+    ids=["held and idle", "held and at work", "not held: nothing to judge"],
+)
+def test_a_vendor_whose_frameworks_take_all_memory_is_judged_by_use_where_it_is_held(
+    place: Place, began: datetime, monkeypatch: pytest.MonkeyPatch, mib: int, percent: int, ends: bool
+) -> None:
+    group_has(place, **LITTLE)
+    session = run_on(place, 0)
+    gaudi_does(place, monkeypatch, mib, percent)
+    watch(began, began + 43 * MINUTE)
+    assert place.fresh(session).is_running is not ends
+    assert rows(session, SAMPLE_S)[-1][0] == percent
+
+
+def test_an_instance_of_a_split_device_is_not_judged_by_what_it_does_not_tell(
+    place: Place, began: datetime
+) -> None:
+    group_has(place, **LITTLE)
+    session = run_on(place, 0)
+    device_does(place, 0, None, 0)
+    watch(began, began + 43 * MINUTE)
+    assert place.fresh(session).is_running
 
 
 def test_batch_sessions_leave_devices_unused_unless_the_group_chose_otherwise(

@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 
 from accounts.models import User
+from agents.accelerators.base import DeviceProcess, DeviceUse
 from agents.core.device_states import DeviceState
 from agents.metering.collector import measure_devices
 from agents.models import AgentDevice
 from common import clock
+from sessions_app.metrics.collector import measure_sessions
 from sessions_app.metrics.device_history import MachineWindow, agent_device_metrics, session_device_metrics
 from sessions_app.metrics.history import Window
 from sessions_app.metrics.present_devices import Top, present_devices, top_devices
@@ -128,3 +130,18 @@ def test_a_session_sees_the_series_of_its_own_devices(place: Place, superadmin: 
         machine = agent_device_metrics(actor_for(superadmin), place.agent, MachineWindow.HOUR)
     assert [device["percent"] for device in machine["devices"]] == [[90, 90], [10, 30], [], []]
     assert session_device_metrics(with_parts(place.run()), Window.ALL)["devices"] == []
+
+
+def test_memory_on_a_shared_device_is_told_by_the_processes_of_each_session(place: Place) -> None:
+    one, other, alone = run_on(place, 1, gpu=0.5), run_on(place, 1, gpu=0.25), run_on(place, 0)
+    processes = (DeviceProcess(11, 2 * GIB), DeviceProcess(12, GIB), DeviceProcess(99, 5 * GIB))
+    use = DeviceUse(device_id="gpu-1", percent=5, mem_bytes=8 * GIB, processes=processes)
+    place.runtime.accelerators.use(use)
+    place.runtime.pids[one.kernels.get().container_name] = {10, 11, 12}
+    place.runtime.pids[alone.kernels.get().container_name] = {99}
+    measure()
+    with clock.frozen_at(NOON):
+        measure_sessions()
+    device = str(devices_of(place.agent)[1].pk)
+    told = [KernelUsage.objects.get(kernel__session=each).own_device_mem for each in (one, other, alone)]
+    assert told == [{device: 3 * GIB}, {device: 0}, {}]
