@@ -1,4 +1,4 @@
-"""Meters: a helper container for each remote machine and vendor of accelerators that prints what they do.
+"""Meters: a helper container for each remote machine and vendor of accelerators that prints their use.
 
 They are checked every half minute: made where they are missing, replaced when they ended (a driver was
 upgraded) or when image, program or description changed, and removed where they are not wanted.

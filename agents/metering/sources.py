@@ -1,6 +1,6 @@
-"""Present use and health of machines' accelerators, by the way in which this process reaches them: simulated ones
-directly, those of its own machine by a process, and others by the last line of their meter.
-Calls machines, never the database.
+"""Present use and health of machines' accelerators, by the way in which this process reaches them:
+simulated ones directly, those of its own machine by a process, and others by the last line of their
+meter. Calls machines, never the database.
 """
 
 import asyncio

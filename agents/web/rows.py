@@ -79,8 +79,8 @@ class AgentRow:
 def agent_row(
     agent: Agent, actor: Actor, shown: Collection[str], device_percent: int | None = None
 ) -> AgentRow:
-    """Return the row of an agent.
-    `shown` are the visible columns, `device_percent` the mean use of its accelerators if measured. No query if the agent was loaded by `with_parts`.
+    """Return the row of an agent. `shown` are the visible columns, `device_percent` the mean use of its
+    accelerators if measured. No query if the agent was loaded by `with_parts`.
     """
     is_shown, may_drain = sees_everything(actor), may_do_everything(actor)
     images = [image.reference for image in agent.images.all()]

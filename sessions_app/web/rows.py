@@ -25,7 +25,8 @@ TENTH = 10
 @dataclass(frozen=True, slots=True)
 class ResourceUse:
     """Use of a running session in base units, None if unknown; `devices` are its other resources in
-    words, with the mean use of the measured ones, to a tenth. CPU is rounded to a tenth of a core, so that rows rarely change.
+    words, with the mean use of the measured ones to a tenth. CPU is rounded to a tenth of a core, so
+    that rows rarely change.
     """
 
     cpu: int | None

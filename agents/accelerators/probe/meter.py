@@ -1,5 +1,5 @@
-"""Prints what a machine's accelerators do, a line of JSON every second, until it is ended. Stand-alone: it
-needs Python's library, and look.py and nvml.py beside it.
+"""Prints what a machine's accelerators do, a line of JSON every second, until it is ended. Stand-alone:
+it needs Python's library, and look.py and nvml.py beside it.
 
 python3 meter.py ROOT LOOK EVERY_S: arguments as of look.py. Each line is a `MachineReport` with "line",
 its number. Files are read each time, and found again once a minute; vendors' tools are run every ten
