@@ -98,7 +98,7 @@ def agent_row(
         state=agent.state,
         last_error=agent.last_error if is_shown else "",
         isolation_error=agent.data.get("walls", {}).get("error", "") if is_shown else "",
-        device_errors=_device_errors(agent) if is_shown else (),
+        device_errors=device_errors(agent) if is_shown else (),
         group=agent.resource_group.name,
         cpu=cpu,
         mem=mem,
@@ -119,7 +119,7 @@ def agent_row(
     )
 
 
-def _device_errors(agent: Agent) -> tuple[str, ...]:
+def device_errors(agent: Agent) -> tuple[str, ...]:
     """Return why accelerators are unknown, and which have disappeared."""
     last = agent.data.get("discovery", {})
     errors = [str(StoredMessage(**problem)) for problem in last.get("problems", {}).values()]

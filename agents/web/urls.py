@@ -9,6 +9,7 @@ SHARING_RULE = "accelerators/sharing/<int:group_id>/<int:rule_id>/"
 urlpatterns = [
     path("agents/", views.agent_list, name="agents"),
     path("agents/export/", views.agent_export, name="agents-export"),
+    path("agents/<int:agent_id>/check/", views.check_agent, name="agent-check"),
     path("agents/<int:agent_id>/state/", views.change_state, name="agent-state"),
     path("accelerators/sharing/", sharing.rule_list, name="sharing-rules"),
     path(SHARING_RULE, sharing.rule_page, name="sharing-rule"),

@@ -14,14 +14,14 @@ from django.views.decorators.http import require_GET, require_POST
 from accounts.selectors import sees_everything
 from accounts.tenancy.preferences import column_choice
 from agents.core.states import AgentState
-from agents.machines.service import change_agent_state
+from agents.machines.service import change_agent_state, refresh_agent
 from agents.metering.readings import mean_percents
 from agents.models import Agent, AgentQuerySet, AgentSlot
 from agents.selectors import visible_agents, visible_resource_groups
 from agents.web.rows import agent_row
 from common import clock
 from common.actors import Actor
-from common.errors import Conflict, InvalidInput
+from common.errors import Conflict, InvalidInput, Unavailable
 from common.pages.csv_export import csv_response
 from common.pages.htmx import is_fragment, local_url, render_page_or_fragment
 from common.pages.status_styles import status_style
@@ -134,6 +134,21 @@ def change_state(request: HttpRequest, agent_id: int) -> HttpResponse:
     sentence = _(MOVES[to]).format(name=agent.name)
     other = next(state for state in MOVES if state is not to)
     offer_undo(request, sentence, reverse("agent-state", args=[agent_id]), {"to": other.value, "back": back})
+    return redirect(back)
+
+
+@require_POST
+@login_required
+def check_agent(request: HttpRequest, agent_id: int) -> HttpResponse:
+    """Observe an agent now, then return to its page."""
+    back = local_url(request, request.POST.get("back") or reverse("agents"))
+    try:
+        agent = refresh_agent(actor=actor_of(request), agent_id=agent_id)
+    except Unavailable as refusal:
+        messages.error(request, f"{refusal.message} {refusal.hint}".strip())
+        return redirect(back)
+    sentence = _("“{name}” answers. Its accelerators are looked for now; the page shows what is found.")
+    messages.success(request, sentence.format(name=agent.name))
     return redirect(back)
 
 

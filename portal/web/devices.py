@@ -24,6 +24,7 @@ from agents.metering.readings import present_uses, use_words
 from agents.models import Agent, AgentDevice
 from agents.selectors import access_agent
 from agents.web.groups import superadmin_or_404
+from agents.web.rows import device_errors
 from common import clock
 from common.actors import Actor
 from common.errors import Conflict, InvalidInput
@@ -89,6 +90,8 @@ def agent_page(request: HttpRequest, agent_id: int) -> HttpResponse:
         "window": (window := _chosen_window(request.GET.get("window", ""))).value,
         "windows": _windows(window),
         "more": there.count() - len(sessions) if len(sessions) == SHOWN_SESSIONS else 0,
+        "can_check": may_drain,
+        "device_errors": device_errors(agent) if sees_everything(actor) else (),
         "can_drain": may_drain and agent.state == AgentState.CONNECTED,
         "can_resume": may_drain and agent.state in (AgentState.DRAINING, AgentState.MAINTENANCE),
     }

@@ -193,6 +193,7 @@ GET    agents                              in         200        200        200 
 GET    agent                               in         200        200        200        200        200        200        200        200        200
 GET    agents-export                       in         200        200        200        200        200        200        200        200        200
 GET    agent-drain                         in         403        403        403        403        403        403        200        403        403
+POST   agent-check                         in         403        403        403        403        403        403        302        403        403
 POST   agent-state                         in         403        403        403        403        403        403        302        403        403  drain
 GET    queue                               in         200        200        200        200        200        200        200        200        200
 GET    expected-starts                     in         200        200        200        200        200        200        200        200        200

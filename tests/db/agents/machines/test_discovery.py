@@ -170,8 +170,9 @@ def test_vendor_that_fails_keeps_its_devices_and_says_why(
     machine.answer_helper = refuse
     look_after(310)
     assert (devices(agent), capacity(agent)) == ([(0, ""), (1, "")], 2000)
-    assert "could not select device driver" in browser_of(people.superadmin).get("/agents/").content.decode()
-    assert "could not select" not in browser_of(people.member).get("/agents/").content.decode()
+    for page in ("/agents/", f"/agents/{agent.pk}/"):
+        assert "could not select device driver" in browser_of(people.superadmin).get(page).content.decode()
+        assert "could not select" not in browser_of(people.member).get(page).content.decode()
     machine.answer_helper = lambda spec: ProcessResult(1, b"Traceback: no such thing")
     look_after(620)
     assert capacity(agent) == 2000
@@ -195,6 +196,11 @@ def test_device_that_vanishes_is_told_until_it_returns(
     machine.nvml.do()
     look_after(620)
     assert capacity(agent) == 2000
+    assert "disappeared" not in page()
+    machine.nvml.do("1 refuses 2")
+    look_after(930)
+    browser_of(people.superadmin).post(f"/agents/{agent.pk}/check/")  # a person knows
+    look_after(930)
     assert "disappeared" not in page()
 
 
