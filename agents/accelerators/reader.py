@@ -238,7 +238,7 @@ def _activity(vendor: VendorDescription, values: Mapping[str, Any]) -> int | Non
     """Return the percentage that the vendor's idle rule judges; None: nothing to judge."""
     held, idle = vendor.measure.held, vendor.measure.idle
     level = values.get(held.by) if held else None
-    is_held = None if held is None or level is None else level > held.above
+    is_held = level > held.above if held and isinstance(level, int | float) else None
     if idle.by == "held":
         return None if is_held is None else 100 * is_held
     if idle.by == "session" or (idle.when_held and not is_held):
@@ -402,7 +402,10 @@ def _rows(source: Source, vendor: VendorDescription, report: MachineReport) -> I
             continue
         if any(_holds(text, read, vendor) for text in source.unless):
             continue
-        yield {name: _value(reading, read, vendor) for name, reading in source.fields.items()}
+        row = {name: _value(reading, read, vendor) for name, reading in source.fields.items()}
+        yield {
+            name: value for name, value in row.items() if not isinstance(value, list) or name == "processes"
+        }
 
 
 def _readers(source: Source, report: MachineReport) -> Iterator[Read]:
@@ -505,8 +508,9 @@ def _listed(document: Any, rows: str) -> list[Any]:
             found = [
                 {**row, **each}
                 for row in found
-                for each in (_inside(row, inner) or ())
-                if isinstance(row, dict) and isinstance(each, dict)
+                if isinstance(row, dict) and isinstance(members := _inside(row, inner), list)
+                for each in members
+                if isinstance(each, dict)
             ]
         if isinstance(found, dict):
             found = [found]

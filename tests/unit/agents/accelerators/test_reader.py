@@ -99,6 +99,23 @@ def test_values_in_another_locale_or_out_of_range_are_unknown_and_never_wrong() 
         assert {use.mem_total_bytes for use in read_uses(vendor, reading.devices, report)} == {None}
 
 
+def test_lists_and_objects_where_a_value_is_expected_are_unknown() -> None:
+    fixture = machine_fixture("rebellions")
+    vendor = vendor_named("rebellions")
+    assert vendor is not None
+    [(key, output)] = fixture.report.commands.items()
+    stdout = output.stdout.replace('"group_id": "0"', '"group_id": [0]').replace(
+        '"uuid": "d46', '"uuid": {}, "x": "'
+    )
+    report = replace(fixture.report, commands={key: replace(output, stdout=stdout)})
+    devices = read_devices(vendor, report).devices or ()
+    assert [(each.device_id, each.link_group) for each in devices] == [
+        ("rebellions:2b4f:0000:51:00.0", None),
+        ("rebellions:2b50:0000:8a:00.0", None),
+    ]
+    assert [use.device_id for use in read_uses(vendor, devices, report)] == ["rebellions:2b50:0000:8a:00.0"]
+
+
 def test_without_a_tool_devices_are_told_apart_by_what_the_kernel_shows() -> None:
     vendor = vendor_named("gaudi")
     assert vendor is not None
