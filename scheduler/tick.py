@@ -1,13 +1,16 @@
 """Run one tick of a resource group: read a snapshot, plan, commit, record."""
 
+from collections.abc import Collection
+from dataclasses import replace
 from time import monotonic
 from uuid import UUID
 
 import structlog
 
 from common import clock
-from scheduler.commit.plan_commit import StalePlan, commit_plan
-from scheduler.engine import Planner
+from scheduler.commit.pending_reasons import tell_of_taken_sets
+from scheduler.commit.plan_commit import SetsTaken, StalePlan, commit_plan
+from scheduler.engine import Planner, Snapshot
 from scheduler.group_cache import GroupCache
 from scheduler.history.recorder import TickDurations, record_tick
 from scheduler.snapshot.reader import read_snapshot
@@ -25,19 +28,33 @@ def run_tick(resource_group_id: int) -> list[UUID]:
     Safe to run twice, late, beside another tick, or to be killed: nothing is written before the
     commit, and the commit is one transaction. A stale plan is made again from a new snapshot,
     SNAPSHOTS_PER_TICK times in all. Raises GroupBusy if another worker holds the lock too long,
-    StalePlan if the group changed too often; a later tick then does the work.
+    StalePlan if the group changed too often; a later tick then does the work. Sessions that wait for a
+    set of devices are left out of the next plan, so that they hold up nobody.
     """
+    left_out: set[UUID] = set()
     for _ in range(SNAPSHOTS_PER_TICK - 1):
         try:
-            return _tick_once(resource_group_id)
+            return _tick_once(resource_group_id, left_out)
         except StalePlan as stale:
             log.info("scheduler.stale_plan", resource_group_id=resource_group_id, why=str(stale))
-    return _tick_once(resource_group_id)
+        except SetsTaken as taken:
+            left_out |= set(taken.kernel_ids)
+    return _tick_once(resource_group_id, left_out)
 
 
-def _tick_once(resource_group_id: int) -> list[UUID]:
+def _without(snapshot: Snapshot, kernel_ids: Collection[UUID]) -> Snapshot:
+    """Return the snapshot without the sessions of these kernels, after telling them why they wait."""
+    left_out = [each.id for each in snapshot.pending if not set(each.kernel_ids).isdisjoint(kernel_ids)]
+    tell_of_taken_sets(left_out)
+    return replace(snapshot, pending=tuple(each for each in snapshot.pending if each.id not in left_out))
+
+
+def _tick_once(resource_group_id: int, left_out: Collection[UUID]) -> list[UUID]:
+    """Plan and commit once, without the sessions of the kernels `left_out`."""
     read_at = monotonic()
     snapshot = read_snapshot(resource_group_id)
+    if left_out:
+        snapshot = _without(snapshot, left_out)
     if not snapshot.pending:
         return []
     decides_at = monotonic()

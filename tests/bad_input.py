@@ -199,6 +199,7 @@ UNREADABLE = (
     *(Bad("resources.mig", profile, "Name a MIG profile") for profile in (1, ["1g.10gb"], {}, True)),
     Bad("resources.mig-1g-10gb", 0.5, "A MIG slice is given whole"),
     Bad("resources.mig-1g-10gb.mem", "1g", "A MIG slice is given whole"),
+    Bad("resources.gaudi", 3, "linked in sets: ask for 1, 2, 4, 8 of them"),
     Bad("resources.rocm", 1, "accelerators of one kind: cuda or rocm", beside={"cuda": 1}),
     Bad("resources.mig-1g-10gb", 1, "accelerators of one kind: cuda or mig-1g-10gb", beside={"cuda": 0.5}),
     Bad("resources.cuda", 1, "Say the part of cuda once", beside={"cuda.mem": "1g"}),

@@ -11,7 +11,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agents.accelerators.base import AcceleratorDevice
-from agents.accelerators.description import AllowedSets, Extra, VendorDescription, Way
+from agents.accelerators.description import (
+    AllowedSets,
+    Extra,
+    VendorDescription,
+    Way,
+    shipped_vendors,
+    vendor_named,
+)
 from agents.accelerators.grant import BoundPath, DeviceGrant, DeviceNode, DriverRequest, join_grants
 
 WHOLE = 1000
@@ -121,20 +128,34 @@ def devices_named_in(text: str, grants: Mapping[int, DeviceGrant]) -> set[int]:
 # Sets of devices
 
 
-def allowed_counts(rule: AllowedSets | None) -> tuple[int, ...]:
-    """Return the numbers of devices that one container may get; () if any."""
-    return () if rule is None else tuple(sorted(rule.sets))
+def allowed_counts(slot_name: str) -> tuple[int, ...]:
+    """Return the numbers of devices of a slot that one container may get; () if any."""
+    rules = [vendor.grant.allowed_sets for vendor in shipped_vendors() if vendor.slot == slot_name]
+    return tuple(sorted({count for rule in rules if rule for count in rule.sets}))
+
+
+def sets_of_vendor(vendor_name: str) -> AllowedSets | None:
+    """Return the sets in which the vendor's devices may be given; None if in any."""
+    vendor = vendor_named(vendor_name) if vendor_name else None
+    return vendor.grant.allowed_sets if vendor else None
+
+
+def device_sets(rule: AllowedSets) -> dict[int, list[frozenset[str]]]:
+    """Return the allowed sets of values of the rule's key by number; no set means any devices."""
+    return {
+        count: [] if sets == "any" else [frozenset(map(str, one)) for one in sets]
+        for count, sets in rule.sets.items()
+    }
 
 
 def is_allowed_set(rule: AllowedSets | None, devices: Sequence[AcceleratorDevice]) -> bool:
     """Return True if a container may get exactly these devices together."""
     if rule is None:
         return True
-    sets = rule.sets.get(len(devices))
-    if sets is None or sets == "any":
-        return sets is not None
-    keys = {_field(device, rule.key) for device in devices}
-    return any(keys == set(map(str, one)) for one in sets)
+    sets = device_sets(rule).get(len(devices))
+    if sets is None:
+        return False
+    return not sets or frozenset(_field(device, rule.key) for device in devices) in sets
 
 
 # Parts of a grant

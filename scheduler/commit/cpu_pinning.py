@@ -4,7 +4,7 @@ Sessions that request whole cores get separate cores as long as there are enough
 requested than exists (many small sessions), the load is spread evenly.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
@@ -34,15 +34,16 @@ class CoreLoads:
             cores = [core for core in cores if core < len(self._load)]
         self._put(use.cpu_milli, cores or range(len(self._load)))
 
-    def take(self, cpu_milli: int) -> str:
-        """Allocate the least loaded cores, as many as `cpu_milli` needs; ties go to the lower
-        number. Return a cpuset string like "0-2,5"; empty, meaning all cores, if it needs them all.
+    def take(self, cpu_milli: int, near: Collection[int] = ()) -> str:
+        """Allocate the least loaded cores, as many as `cpu_milli` needs; ties go to those of `near`, then
+        to the lower number. Return a cpuset string like "0-2,5"; empty, meaning all cores, if it needs them all.
         """
         wanted = max(1, -(-cpu_milli // MILLI))
         if wanted >= len(self._load):
             self._put(cpu_milli, range(len(self._load)))
             return ""
-        cores = tuple(sorted(sorted(range(len(self._load)), key=self._load.__getitem__)[:wanted]))
+        by_load = sorted(range(len(self._load)), key=lambda core: (self._load[core], core not in near))
+        cores = tuple(sorted(by_load[:wanted]))
         self._put(cpu_milli, cores)
         return format_cores(cores)
 

@@ -1,13 +1,16 @@
 """Write queue position and reason of the sessions that a plan leaves pending."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from django.db import connection, transaction
 from psycopg.types.json import Jsonb
 
-from scheduler.engine import Deferral, Plan, column_of
+from common.i18n import gettext_noop
+from common.values.stored_message import StoredMessage
+from scheduler.engine import Deferral, Plan, ReasonCode, column_of
 from scheduler.explain.messages import message_table
 from scheduler.group_cache import GroupCache
 from sessions_app.core.states import Status
@@ -37,6 +40,26 @@ _UPDATE = f"""
 """
 LONG_QUEUE, FIGURES_EVERY_S = 500, 15.0
 _figures_written = GroupCache[bool](FIGURES_EVERY_S)  # per process: another process may write them once more
+
+
+NO_SET_MESSAGE = StoredMessage(
+    gettext_noop(
+        "Waits for accelerators that are linked as a set: enough are free on a machine, but not those that can "
+        "be given together."
+    )
+)
+
+
+def tell_of_taken_sets(session_ids: Collection[UUID]) -> None:
+    """Write to these pending sessions that no set of devices is free as a whole."""
+    waiting = ComputeSession.objects.filter(pk__in=session_ids, status=Status.PENDING.value)
+    told = {"status_reason": ReasonCode.FRAGMENTED.value, "status_message": NO_SET_MESSAGE}
+    with transaction.atomic():
+        for session in (
+            waiting.exclude(**told).order_by("pk").select_for_update(no_key=True, skip_locked=True)
+        ):
+            ComputeSession.objects.filter(pk=session.pk).update(**told)
+            updates.push_session_change(session)
 
 
 def write_pending_reasons(plan: Plan) -> None:

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -11,16 +11,24 @@ from uuid import UUID
 from django.db import IntegrityError, OperationalError, connection, transaction
 from django.db.models import F
 
+from agents.accelerators.grants import device_sets, sets_of_vendor
 from agents.core.states import AgentState
 from agents.models import Agent, AgentDevice, AgentSlot
 from common.actors import SYSTEM
 from common.db.advisory_locks import LockTimeout, lock_exclusive, was_locked
 from common.messaging.dispatch import TaskName, enqueue_on_commit
 from common.values.resources import CPU, MEM
-from scheduler.commit.cpu_pinning import CoreLoads, CoreUse
+from scheduler.commit.cpu_pinning import CoreLoads, CoreUse, parse_cores
 from scheduler.commit.pending_reasons import write_pending_reasons
 from scheduler.engine import KernelPlacement, Placement, Plan, column_of
-from scheduler.engine.accelerators import Device, DeviceAssignment, DeviceTable, NoSuchDevices, assign_devices
+from scheduler.engine.accelerators import (
+    Device,
+    DeviceAssignment,
+    DeviceTable,
+    NoAllowedSet,
+    NoSuchDevices,
+    assign_devices,
+)
 from scheduler.run_state import accumulations_to_json, advance
 from sessions_app.core.queue_options import Hold
 from sessions_app.core.states import Reason, Status
@@ -44,10 +52,11 @@ _ALLOCATE = f"""
 @dataclass(frozen=True, slots=True)
 class _LockedAgents:
     """Connected agents locked until the transaction ends, with their slots. `cores`: number of
-    cores by agent, 0 if unknown.
+    cores by agent, 0 if unknown. `numa_cores`: {agent: {NUMA node: cores like "0-15"}} where known.
     """
 
     cores: Mapping[int, int]
+    numa_cores: Mapping[int, Mapping[str, str]]
     slots: Sequence[AgentSlot]
 
 
@@ -55,6 +64,16 @@ class GroupBusy(Exception):
     """Raised if another worker holds the plan lock or rows of this group for longer than the wait
     limit.
     """
+
+
+class SetsTaken(Exception):
+    """Enough devices are free for these kernels of a plan, but none of the sets that may be given
+    together. Nothing was written.
+    """
+
+    def __init__(self, kernel_ids: Collection[UUID]) -> None:
+        super().__init__(kernel_ids)
+        self.kernel_ids = kernel_ids
 
 
 class StalePlan(Exception):
@@ -67,7 +86,7 @@ def commit_plan(plan: Plan) -> list[UUID]:
     Sessions cancelled since the snapshot are skipped. Each placed session gets its allocation rows
     and the agents of its kernels; LAUNCH_SESSION is sent on commit. Rows are locked in the global
     order: run state of the group, sessions by id, agents by id, their slots, their devices, quota
-    rows. Raises GroupBusy, StalePlan; then nothing was written.
+    rows. Raises GroupBusy, StalePlan, SetsTaken; then nothing was written.
     """
     with all_or_nothing(plan.group_name):
         lock_plans(plan.group_id)
@@ -150,17 +169,22 @@ def _lock_agents(kernels: Sequence[KernelPlacement]) -> _LockedAgents:
     """Lock the connected agents of these kernels, then their slots. 2 queries."""
     agents = Agent.objects.filter(pk__in={kernel.agent_id for kernel in kernels})
     connected = agents.in_state(AgentState.CONNECTED).order_by("pk").select_for_update(no_key=True)
-    cores = {agent_id: count or 0 for agent_id, count in connected.values_list("pk", "data__cores")}
+    rows = list(connected.values_list("pk", "data__cores", "data__numa_cores"))
+    cores = {agent_id: count or 0 for agent_id, count, _ in rows}
+    numa_cores = {agent_id: nodes for agent_id, _, nodes in rows if nodes}
     slots = AgentSlot.objects.filter(agent__in=list(cores)).order_by("pk").select_for_update(no_key=True)
-    return _LockedAgents(cores, list(slots))
+    return _LockedAgents(cores, numa_cores, list(slots))
 
 
 def _place(placements: Sequence[Placement], agents: _LockedAgents) -> list[UUID]:
     """Write the placements. The caller has locked the sessions and the agents."""
     kernels = _kernels(placements)
     _check_capacity(kernels, agents)
+    devices = _assign_devices(kernels)
     # Before the status change: slots of agents are locked before quota rows (ADR 8).
-    _allocate(kernels, _cpusets(kernels, agents.cores), _assign_devices(kernels))
+    _allocate(
+        kernels, _cpusets(kernels, agents.cores, _near_cores(kernels, devices, agents.numa_cores)), devices
+    )
     moved = transitions.transition_many(
         [placement.session_id for placement in placements],
         from_status=Status.PENDING,
@@ -211,40 +235,88 @@ def _check_capacity(kernels: Sequence[KernelPlacement], agents: _LockedAgents) -
             raise StalePlan(f"Agent {agent_id} has no room for {dict(asked)} any more.")
 
 
-def _cpusets(kernels: Sequence[KernelPlacement], cores: Mapping[int, int]) -> list[str]:
-    """Return the cpuset of each kernel. `cores`: of the locked agents, so the cores in use there
-    cannot change. 1 query.
+def _near_cores(
+    kernels: Sequence[KernelPlacement],
+    assignments: Sequence[DeviceAssignment],
+    numa_cores: Mapping[int, Mapping[str, str]],
+) -> list[Collection[int]]:
+    """Return for each kernel the cores in the NUMA nodes of its devices; () if unknown. 1 query, none if
+    no agent with known NUMA nodes gives devices.
+    """
+    ids = [
+        [pk for each in devices.values() for pk in each] if kernel.agent_id in numa_cores else []
+        for kernel, devices in zip(kernels, assignments, strict=True)
+    ]
+    if not any(ids):
+        return [()] * len(kernels)
+    rows = AgentDevice.objects.filter(pk__in=[pk for each in ids for pk in each])
+    nodes = dict(rows.order_by().values_list("pk", "numa_node"))
+    return [
+        {
+            core
+            for node in {nodes.get(pk) for pk in each}
+            for core in parse_cores(numa_cores.get(kernel.agent_id, {}).get(str(node), ""))
+        }
+        for kernel, each in zip(kernels, ids, strict=True)
+    ]
+
+
+def _cpusets(
+    kernels: Sequence[KernelPlacement], cores: Mapping[int, int], near: Sequence[Collection[int]]
+) -> list[str]:
+    """Return the cpuset of each kernel, of cores that are `near` among equals. `cores`: of the locked
+    agents, so the cores in use there cannot change. 1 query.
     """
     loads = {agent_id: CoreLoads(count) for agent_id, count in cores.items()}
     used = KernelAllocation.objects.filter(agent__in=list(cores), slot_name=CPU)
     for agent_id, amount, cpuset in used.values_list("agent_id", "amount", "cpuset"):
         loads[agent_id].add(CoreUse(amount, cpuset))
-    return [loads[kernel.agent_id].take(kernel.slots[CPU]) for kernel in kernels]
+    return [
+        loads[kernel.agent_id].take(kernel.slots[CPU], cores)
+        for kernel, cores in zip(kernels, near, strict=True)
+    ]
 
 
 def assign_kernel_devices(kernels: Sequence[KernelPlacement]) -> list[DeviceAssignment]:
     """Return the devices of each kernel, for the slots whose devices are known. The caller has
     locked the rows of the agents, which protects the set of devices, and of their slots, which
-    protects the allocated parts. 1 query, none if no kernel asks for devices. Raises NoSuchDevices.
+    protects the allocated parts. 1 query, none if no kernel asks for devices. Raises NoSuchDevices,
+    SetsTaken.
     """
     asked = sorted({each.agent_id for each in kernels if not each.slots.keys() <= {CPU, MEM}})
     if not asked:
         return [{}] * len(kernels)
-    columns = ("pk", "agent_id", "slot_name", "is_usable", "occupied", "link_group", "numa_node")
+    columns = (
+        "pk",
+        "agent_id",
+        "slot_name",
+        "is_usable",
+        "occupied",
+        "link_group",
+        "numa_node",
+        "vendor",
+        "facts",
+    )
     rows = AgentDevice.objects.filter(agent__in=asked).order_by("pk").values_list(*columns, named=True)
     tables = defaultdict[tuple[int, str], DeviceTable](DeviceTable)
     for row in rows:
         table = tables[row.agent_id, row.slot_name]
+        rule = sets_of_vendor(row.vendor)
+        if rule is not None:
+            table.sets = device_sets(rule)
+        place = "" if rule is None else str(row.facts.get(rule.key, ""))
         if row.is_usable:
-            table.add(Device(row.pk, row.link_group, row.numa_node), row.occupied)
-    return [
-        assign_devices(
-            kernel.slots,
-            {name: tables.get((kernel.agent_id, name)) for name in kernel.slots},
-            must_be_linked=kernel.must_be_linked,
-        )
-        for kernel in kernels
-    ]
+            table.add(Device(row.pk, row.link_group, row.numa_node, place), row.occupied)
+    assignments, unmet = [], set[UUID]()
+    for kernel in kernels:
+        known = {name: tables.get((kernel.agent_id, name)) for name in kernel.slots}
+        try:
+            assignments.append(assign_devices(kernel.slots, known, must_be_linked=kernel.must_be_linked))
+        except NoAllowedSet:
+            unmet.add(kernel.kernel_id)
+    if unmet:
+        raise SetsTaken(unmet)
+    return assignments
 
 
 def _assign_devices(kernels: Sequence[KernelPlacement]) -> list[DeviceAssignment]:

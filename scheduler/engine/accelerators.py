@@ -20,6 +20,10 @@ class NoSuchDevices(Exception):
     """The devices of an agent cannot satisfy a placement of a plan."""
 
 
+class NoAllowedSet(NoSuchDevices):
+    """Enough devices are free, but none of the sets that may be given together."""
+
+
 class PartlyFreeDevice(NamedTuple):
     """Shared device with free capacity: more than nothing and less than all."""
 
@@ -203,11 +207,18 @@ class SharedDeviceSearch:
 
 
 class Device(NamedTuple):
-    """Free whole device with its link group and NUMA node; None: not linked."""
+    """Free whole device with its link group and NUMA node; None: not linked. `place` names it in
+    `DeviceSets`.
+    """
 
     id: int
     link_group: int | None = None
     numa_node: int | None = None
+    place: str = ""
+
+
+DeviceSets = Mapping[int, Sequence[frozenset[str]]]
+"""Sets of places that one kernel may get together, by number; no set means any devices."""
 
 
 def choose_devices(devices: Sequence[Device], count: int, *, must_be_linked: bool = False) -> tuple[int, ...]:
@@ -230,6 +241,25 @@ def choose_devices(devices: Sequence[Device], count: int, *, must_be_linked: boo
     return tuple(sorted(chosen))
 
 
+def choose_allowed_set(devices: Sequence[Device], count: int, sets: DeviceSets) -> tuple[int, ...]:
+    """Choose `count` free devices that may be given together and return their ids in order. Takes what
+    is left of larger sets that are broken already. Raises NoAllowedSet.
+    """
+    by_place = {device.place: device.id for device in devices}
+    any_device = [frozenset([place]) for place in by_place]
+    free = [choice for choice in (sets.get(count) or any_device) if choice <= by_place.keys()]
+    if not free or count not in sets:
+        raise NoAllowedSet(f"None of the sets of {count} is free as a whole.")
+
+    def broken(choice: frozenset[str]) -> list[int]:
+        larger = [one for size in sorted(sets) if size > count for one in sets[size] if choice <= one]
+        return [len(one & by_place.keys()) for one in larger]
+
+    chosen = sorted(free, key=lambda choice: (broken(choice), sorted(choice)))
+    ids = [by_place[place] for choice in chosen for place in choice]
+    return tuple(sorted(ids[:count]))
+
+
 def _groups(devices: Sequence[Device], by: str) -> list[tuple[int, ...]]:
     """Return the device ids of each group by group number, then each ungrouped device alone."""
     joined = sorted((getattr(device, by), device.id) for device in devices if getattr(device, by) is not None)
@@ -238,9 +268,12 @@ def _groups(devices: Sequence[Device], by: str) -> list[tuple[int, ...]]:
 
 
 class DeviceTable:
-    """Devices of one slot of one agent, from which kernels get devices by id."""
+    """Devices of one slot of one agent, from which kernels get devices by id. With `sets`, whole devices
+    are given in these alone.
+    """
 
     def __init__(self) -> None:
+        self.sets: DeviceSets = {}
         self._whole: dict[int, Device] = {}
         self._open = SharedDevices()
         self._names: dict[int, int] = {}  # ids of devices shared from now on, by temporary id
@@ -270,7 +303,12 @@ class DeviceTable:
     def _take_whole(self, count: int, *, must_be_linked: bool) -> tuple[int, ...]:
         if count > len(self._whole):
             raise NoSuchDevices(f"{count} whole devices are more than the {len(self._whole)} that are left.")
-        chosen = choose_devices(list(self._whole.values()), count, must_be_linked=must_be_linked)
+        whole = list(self._whole.values())
+        chosen = (
+            choose_allowed_set(whole, count, self.sets)
+            if self.sets
+            else choose_devices(whole, count, must_be_linked=must_be_linked)
+        )
         for device_id in chosen:
             del self._whole[device_id]
         return chosen

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agents.accelerators.grants import allowed_counts
 from common.i18n import gettext as _
 from common.values.resources import (
     CPU,
@@ -151,6 +152,13 @@ def check_kinds(slots: ResourceSlots, problems: Problems) -> None:
             problems[slot] = [
                 _("Say the part of {device} once: as a number like 0.5, or by memory and cores.").format(
                     device=slot
+                )
+            ]
+        counts = allowed_counts(name)
+        if counts and slots[name] not in [count * MILLI for count in counts]:
+            problems[name] = [
+                _("Devices of this kind are linked in sets: ask for {counts} of them.").format(
+                    counts=", ".join(map(str, counts))
                 )
             ]
         if slot.startswith(MIG) and slots[name] % MILLI:

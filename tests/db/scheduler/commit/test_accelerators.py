@@ -51,6 +51,39 @@ def test_parts_share_a_device_and_whole_ones_are_held_alone(place: Place) -> Non
     assert occupied_devices(place.agent) == [1000, 1000]
 
 
+def test_session_waits_for_a_set_of_devices_and_says_so_while_others_start(place: Place) -> None:
+    """Gaudis 1 and 2 are free, which are of different pairs; each starts alone."""
+    AgentSlot.objects.create(agent=place.agent, slot_name="gaudi", capacity=2000)
+    AgentDevice.objects.bulk_create(
+        AgentDevice(
+            agent=place.agent, slot_name="gaudi", device_id=f"g{module}", index=module, vendor="gaudi", facts={"module": module}
+        )
+        for module in (1, 2)
+    )  # fmt: skip
+    pair, alone = (place.enqueue(resources={"cpu": 1, "mem": "1g", "gaudi": count}) for count in (2, 1))
+    run_tick(place.group.pk)
+    waiting = place.fresh(pair)
+    assert (waiting.status, waiting.status_reason) == ("PENDING", "fragmented")
+    assert "linked as a set" in str(waiting.status_message)
+    assert place.fresh(alone).status == "SCHEDULED"
+    assert not KernelAllocation.objects.filter(kernel__session=pair).exists()
+
+    place.end(place.fresh(alone))
+    AgentDevice.objects.filter(device_id="g1").update(facts={"module": 3})
+    run_tick(place.group.pk)
+    assert place.fresh(pair).status == "SCHEDULED"
+
+
+def test_cores_of_a_session_are_near_its_device(place: Place) -> None:
+    numa_cores = {"0": "0-3", "1": "4-7"}
+    place.agent.data |= {"cores": 8, "numa_cores": numa_cores}
+    place.agent.save()
+    AgentDevice.objects.filter(agent=place.agent).update(numa_node=1)
+    for session, cores in ((ask(place, 1), "4"), (place.enqueue(), "0")):
+        run_tick(place.group.pk)
+        assert session.kernels.get().cpuset == cores
+
+
 def test_two_halves_of_two_devices_are_no_whole_one(place: Place) -> None:
     first, other, second = (ask(place, gpu) for gpu in (0.75, 0.75, 0.5))
     run_tick(place.group.pk)

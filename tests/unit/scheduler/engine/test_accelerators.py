@@ -34,8 +34,10 @@ from scheduler.engine import (
 from scheduler.engine.accelerators import (
     Device,
     DeviceTable,
+    NoAllowedSet,
     NoSuchDevices,
     assign_devices,
+    choose_allowed_set,
     choose_devices,
     most_for_one_kernel,
 )
@@ -91,6 +93,19 @@ def test_devices_of_one_group_go_together_and_large_groups_stay_whole():
     assert choose_devices(eight[1:], 4) == (4, 5, 6, 7)
     assert choose_devices(eight[2:], 2) == (2, 3)
     assert choose_devices([*eight, Device(9)], 1) == (9,)
+
+
+def test_devices_that_are_given_in_sets_break_the_fewest_of_them():
+    pairs = [frozenset({str(number), str(number + 1)}) for number in range(0, 8, 2)]
+    sets = {1: [], 2: pairs, 4: [pairs[0] | pairs[1], pairs[2] | pairs[3]], 8: []}
+    eight = [Device(10 + number, place=str(number)) for number in range(8)]
+    assert choose_allowed_set(eight, 8, sets) == tuple(range(10, 18))
+    assert choose_allowed_set(eight[1:], 1, sets) == (11,)  # its pair is broken
+    assert choose_allowed_set(eight[1:], 2, sets) == (12, 13)  # its four are
+    assert choose_allowed_set(eight[1:], 4, sets) == (14, 15, 16, 17)
+    for free, count in ((eight[1:3], 2), (eight[2:6], 4), (eight, 3)):
+        with pytest.raises(NoAllowedSet):
+            choose_allowed_set(free, count, sets)
 
 
 def test_else_they_are_of_one_numa_node_else_of_as_few_groups_as_possible():
