@@ -86,6 +86,7 @@ def record_discovery(agent_id: int, found: Discovery, version: int = 0) -> Agent
     agent.data |= {
         "device_nodes": dict(found.nodes),
         "paths": list(found.paths),
+        "numa_cores": dict(found.numa_cores),
         "discovery": {
             "at": clock.now().isoformat(),
             "basis": _basis(agent, version),

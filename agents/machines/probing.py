@@ -49,6 +49,7 @@ LOCAL = "unix://"
 PROBE_MEM_BYTES = 256 * 2**20
 CDI_ALL_NVIDIA = "nvidia.com/gpu=all"
 NAMES_ITS_DRIVERS = (29, 2)  # version of the first engine with "nvidia.runtime-hook"
+NUMA_CORES = "/sys/devices/system/node/node*/cpulist"
 MACHINE = ""
 LOOK_FAILED = gettext_noop("Its accelerators could not be looked for.")
 VENDOR_FAILED = gettext_noop("Devices of {vendor} could not be looked for.")
@@ -64,7 +65,8 @@ class Discovery:
     `devices` are those of all vendors but the `unknown` ones, whose tools failed; `problems` says
     why, by vendor; MACHINE: for the machine as a whole. `users`: {device id: ids of processes that compute
     on it and belong to no container of this installation}. `nodes`: {path of a device node: id of its
-    group}; `paths` are other existing files that grants name.
+    group}; `paths` are other existing files that grants name. `numa_cores`: {NUMA node: its cores, like
+    "0-15"}.
     """
 
     devices: tuple[AcceleratorDevice, ...] = ()
@@ -73,6 +75,7 @@ class Discovery:
     users: Mapping[str, Collection[int]] = field(default_factory=dict)
     nodes: Mapping[str, int] = field(default_factory=dict)
     paths: tuple[str, ...] = ()
+    numa_cores: Mapping[str, str] = field(default_factory=dict)
 
 
 def discover(agent: Agent, vendors: Sequence[VendorDescription], image_ids: Sequence[str]) -> Discovery:
@@ -81,7 +84,7 @@ def discover(agent: Agent, vendors: Sequence[VendorDescription], image_ids: Sequ
     info = runtime.info()
     try:
         look = _looker(agent, runtime, info, image_ids)
-        first = look(signs(vendors) + Look(nodes=_nodes_to_give(vendors)))
+        first = look(signs(vendors) + Look(nodes=_nodes_to_give(vendors), files=(NUMA_CORES,)))
     except (ProbeFailed, RuntimeFault) as fault:
         _reraise_unavailable(fault)
         everyone = [vendor.name for vendor in vendors]
@@ -92,7 +95,12 @@ def discover(agent: Agent, vendors: Sequence[VendorDescription], image_ids: Sequ
         if is_present(vendor, first):
             found = _with_vendor(found, vendor, look, first, used)
     users = _foreign(runtime, used) if used else {}
-    return replace(found, users=users)
+    return replace(found, users=users, numa_cores=_numa_cores(first))
+
+
+def _numa_cores(report: MachineReport) -> dict[str, str]:
+    named = {path: re.search(r"/node(\d+)/", path) for path in report.files}
+    return {found[1]: report.files[path].strip() for path, found in named.items() if found}
 
 
 def _with_vendor(

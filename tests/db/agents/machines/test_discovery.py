@@ -103,9 +103,13 @@ def capacity(agent: Agent) -> int:
 
 
 def test_devices_of_a_machine_are_found_by_a_container_of_it(agent: Agent, machine: RemoteMachine) -> None:
+    node = machine.root / "sys/devices/system/node/node1"
+    node.mkdir(parents=True)
+    (node / "cpulist").write_text("8-15\n")
     look_after()
     agent.refresh_from_db()
     assert devices(agent) == [(0, ""), (1, "")]
+    assert agent.data["numa_cores"] == {"1": "8-15"}
     assert (capacity(agent), agent.device_model) == (2000, "NVIDIA H100 80GB HBM3")
     assert (agent.device_mem_bytes, agent.device_api_version) == (81559 * 2**20, 12090)
     first, nvidia = machine.helpers
