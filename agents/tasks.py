@@ -4,6 +4,7 @@ from celery import shared_task
 
 from agents.machines import discovery, image_copies, network_isolation, service, withholding
 from agents.metering import collector, meters
+from agents.sharing import partitions
 from common.db.advisory_locks import try_exclusive
 from common.messaging.dispatch import TaskName
 from images.selectors import built_image_ids
@@ -32,6 +33,11 @@ def copy_images() -> None:
     with try_exclusive("agents.machines.image_copies") as is_mine:
         if is_mine:
             image_copies.copy_images(built_image_ids())
+
+
+@shared_task(name=TaskName.PARTITION_DEVICES.value, soft_time_limit=240, time_limit=300)
+def partition_devices() -> None:
+    partitions.apply_layouts()
 
 
 @shared_task(name=TaskName.KEEP_WALLS.value, soft_time_limit=240, time_limit=300)

@@ -47,3 +47,10 @@ class CapacityReleased(Event):
     """A session released resources in this resource group."""
 
     resource_group_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceLimitsLost(Event):
+    """What limited the parts of a device that these sessions hold has ended, and their programs on it."""
+
+    session_ids: tuple[UUID, ...]

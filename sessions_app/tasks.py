@@ -13,7 +13,7 @@ from common.messaging.dispatch import TaskName
 from common.resilience.fault_points import during
 from sessions_app.callbacks import delivery as callbacks_delivery
 from sessions_app.dotfiles import delivery as dotfiles_delivery
-from sessions_app.launch import launcher, network_pool, terminator
+from sessions_app.launch import launcher, network_pool, share_watch, terminator
 from sessions_app.metrics import collector
 from sessions_app.models import AppGrant, AppLogin
 from sessions_app.queue import array_release, dependents
@@ -70,6 +70,13 @@ def deliver_callbacks() -> None:
     callbacks_delivery.deliver_callbacks()
 
 
+@shared_task(name=TaskName.WATCH_SHARES, soft_time_limit=240, time_limit=300)
+def watch_shares() -> None:
+    with try_exclusive("watch-shares") as is_mine:
+        if is_mine:
+            share_watch.watch_shares()
+
+
 @shared_task(name=TaskName.KEEP_MOORINGS, soft_time_limit=300, time_limit=360)
 def maintain_network_pool() -> None:
     network_pool.maintain_network_pool()
@@ -84,5 +91,6 @@ def purge_expired() -> None:
         try:
             garbage.reap_leftovers(agent, runtime_of(agent))
             reap_helpers(runtime_of(agent))
+            share_watch.remove_unused_daemons(agent, runtime_of(agent))
         except RuntimeFault:
             continue

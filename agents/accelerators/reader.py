@@ -26,6 +26,7 @@ from agents.accelerators.base import AcceleratorDevice, DeviceProcess, DeviceUse
 from agents.accelerators.description import CAPTURE, KNOWN_FIELDS, Source, VendorDescription
 from agents.accelerators.report import Look, MachineReport, command_key
 from common.i18n import gettext_noop
+from common.values.resources import mig_slot
 from common.values.stored_message import StoredMessage
 
 PCI_DEVICES = "/sys/bus/pci/devices/*"
@@ -305,7 +306,7 @@ def _device(
     facts = {name: value for name, value in row.items() if _is_known(value) and name not in _TYPED}
     return AcceleratorDevice(
         vendor=vendor.name,
-        slot_name=vendor.slot,
+        slot_name=mig_slot(str(row.get("profile") or "")) if row.get("parent") else vendor.slot,
         device_id=device_id,
         index=_index(row, position),
         model=str(row.get("model") or vendor.title),

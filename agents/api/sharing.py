@@ -13,9 +13,10 @@ from accounts.selectors import require_superadmin
 from agents.models import MODEL_LENGTH, SharingMode, SharingRule
 from agents.models.sharing import REFERENCE_LENGTH
 from agents.selectors import access_group
-from agents.sharing import service
+from agents.sharing import partitions, service
 from agents.sharing.selectors import sharing_rules
 from common.rest.actor import actor_of
+from common.rest.errors import ErrorOut
 from common.rest.idempotency import takes_idempotency_key
 from common.rest.input import InputSerializer, TextField
 from common.rest.pagination import StandardPagination
@@ -121,3 +122,66 @@ class SharingRuleView(APIView):
         """Delete a rule; sessions that run keep what they got. For superadmins."""
         service.delete_sharing_rule(actor=actor_of(request), group_id=group_id, rule_id=rule_id)
         return Response(status=204)
+
+
+class LayoutInput(InputSerializer):
+    layout = serializers.DictField(
+        child=serializers.IntegerField(min_value=1, max_value=partitions.MOST_PARTITIONS),
+        help_text='Number of partitions by MIG profile, such as {"1g.10gb": 4, "3g.40gb": 1}; {}: none.',
+    )
+
+
+class ModelLayoutInput(LayoutInput):
+    model = TextField(max_length=MODEL_LENGTH, help_text="Model of the devices.")
+
+
+class LayoutOut(serializers.Serializer[Any]):
+    device_id = serializers.CharField(help_text="Id of the device given by the vendor.")
+    wanted_layout = serializers.DictField(
+        child=serializers.IntegerField(), allow_null=True, help_text="Partitions that are about to be made."
+    )
+    withheld = serializers.CharField(allow_blank=True)
+
+
+class ModelLayoutOut(serializers.Serializer[Any]):
+    refused = serializers.ListField(
+        child=serializers.CharField(), help_text="Why devices keep their layout, one sentence each."
+    )
+
+
+class LayoutView(APIView):
+    token_scopes = FOR_ADMIN
+
+    @extend_schema(
+        operation_id="partition_device", request=LayoutInput, responses={202: LayoutOut, 409: ErrorOut}
+    )
+    def put(self, request: Request, agent_id: int, device_id: int) -> Response:
+        """Split a device that nobody holds into MIG partitions. For superadmins.
+        It is withheld until a helper has made them.
+        """
+        actor = actor_of(request)
+        require_superadmin(actor)
+        data = LayoutInput(data=request.data)
+        data.is_valid(raise_exception=True)
+        device = partitions.request_layout(
+            actor=actor, agent_id=agent_id, device_id=device_id, layout=data.validated_data["layout"]
+        )
+        device.refresh_from_db()
+        return Response(LayoutOut(device).data, status=202)
+
+
+class ModelLayoutView(APIView):
+    token_scopes = FOR_ADMIN
+
+    @extend_schema(
+        operation_id="partition_devices_of_model", request=ModelLayoutInput, responses={202: ModelLayoutOut}
+    )
+    def put(self, request: Request, group_id: int) -> Response:
+        """Split all devices of a model in the group that nobody holds. For superadmins."""
+        actor = actor_of(request)
+        group = access_group(actor, group_id)
+        require_superadmin(actor)
+        data = ModelLayoutInput(data=request.data)
+        data.is_valid(raise_exception=True)
+        refusals = partitions.request_layout_of_model(actor=actor, group=group, **data.validated_data)
+        return Response({"refused": [refusal.message for refusal in refusals]}, status=202)

@@ -1,7 +1,7 @@
 from django.urls import path
 
 from agents.api.reservations import ReservationListView, ReservationView
-from agents.api.sharing import SharingRuleListView, SharingRuleView
+from agents.api.sharing import LayoutView, ModelLayoutView, SharingRuleListView, SharingRuleView
 from agents.api.vendors import VendorListView, VendorView
 from agents.api.views import (
     AgentListView,
@@ -26,5 +26,7 @@ urlpatterns = [
     path(f"{GROUP}reservations/<int:reservation_id>/", ReservationView.as_view(), name="api-reservation"),
     path(f"{GROUP}sharing-rules/", SharingRuleListView.as_view(), name="api-sharing-rules"),
     path(f"{GROUP}sharing-rules/<int:rule_id>/", SharingRuleView.as_view(), name="api-sharing-rule"),
+    path(f"{GROUP}layouts/", ModelLayoutView.as_view(), name="api-model-layout"),
+    path("agents/<int:agent_id>/devices/<int:device_id>/layout/", LayoutView.as_view(), name="api-layout"),
     path(f"{GROUP}agents/", GroupAgentListView.as_view(), name="api-resource-group-agents"),
 ]

@@ -29,6 +29,9 @@ class AgentDevice(models.Model):
 
     A device that is not `is_present`, or is `withheld`, gets no new allocations (`is_usable`). Its
     row stays while it is allocated. `warning` says what is wrong with a device that is still used.
+
+    `wanted_layout`: partitions that are about to be made, {profile: count}; null: none are.
+    `is_split_on_demand`: they were made for a session that waited, and may be removed when empty.
     """
 
     agent = models.ForeignKey("agents.Agent", on_delete=models.CASCADE, related_name="devices")
@@ -60,6 +63,8 @@ class AgentDevice(models.Model):
         output_field=models.BooleanField(),
         db_persist=True,
     )
+    wanted_layout = models.JSONField(null=True, editable=False)
+    is_split_on_demand = models.BooleanField(default=False, db_default=False, editable=False)
     occupied = models.IntegerField(default=0, db_default=0, editable=False)
 
     class Meta:

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from django.conf import settings
-
 from agents.accelerators.grant import DeviceGrant, join_grants
 from agents.machines.grants import DevicePart, grant_devices
+from agents.machines.helpers import NO_IMAGE, helper_image, labels_once
 from agents.models import Agent, AgentDevice
 from agents.runtime.port import (
+    HELPER_FILES_AT,
     ContainerRuntime,
     HelperSpec,
     ImageMissing,
@@ -22,22 +22,18 @@ from agents.runtime.port import (
 from common.values.resources import MILLI
 from images.selectors import built_image_ids
 
-ROLE_LABEL = "io.berth.role"
 ROLE = "sharing"
+NVML_ADMIN = "nvml_admin.py"
 TIMEOUT_S = 60
 NOTE_LENGTH = 300
 
 
-def helper_labels(role: str = ROLE) -> dict[str, str]:
-    return {"io.berth.installation": settings.BERTH_INSTALLATION, ROLE_LABEL: role}
-
-
-def helper_image(runtime: ContainerRuntime) -> str:
+def image_for(runtime: ContainerRuntime) -> str:
     """Return the id of an image on the machine that may run as a helper. One query. Raises ImageMissing."""
-    for image_id in built_image_ids():
-        if runtime.inspect_image(image_id) is not None:
-            return image_id
-    raise ImageMissing("The session image that bin/up built is not on the machine.")
+    image_id = helper_image(runtime, built_image_ids())
+    if image_id is None:
+        raise ImageMissing(f"The helper cannot run: {NO_IMAGE}.")
+    return image_id
 
 
 def device_grant(agent: Agent, device: AgentDevice, *, may_partition: bool = False) -> DeviceGrant:
@@ -57,7 +53,7 @@ def run_nvml_admin(
     try:
         grant = device_grant(agent, device, may_partition=command == "layout")
         words = (command, device.device_id, *arguments)
-        done = runtime.run_helper(nvml_admin_spec(helper_image(runtime), grant, *words), timeout_s=TIMEOUT_S)
+        done = runtime.run_helper(nvml_admin_spec(image_for(runtime), grant, *words), timeout_s=TIMEOUT_S)
         answer: dict[str, Any] = json.loads(done.output.splitlines()[-1])
     except RuntimeUnavailable:
         raise
@@ -73,8 +69,9 @@ def nvml_admin_spec(image: str, grant: DeviceGrant, *words: str) -> HelperSpec:
     return HelperSpec(
         name=f"berth-nvml-{uuid4().hex[:12]}",
         image=image,
-        labels=helper_labels(),
-        command=("python3", "-I", "-c", script("nvml_admin.py"), *words),
+        labels=labels_once(ROLE),
+        command=("python3", "-I", f"{HELPER_FILES_AT}/{NVML_ADMIN}", *words),
+        files={NVML_ADMIN: script(NVML_ADMIN).encode()},
         grant=grant,
         sees_processes=True,
         is_privileged=True,

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from agents.accelerators.grant import BoundPath, DeviceGrant, SharedVolume
 from agents.core.isolation import Isolation, SharingMode
+from agents.machines.helpers import labels_once
 from agents.models import Agent, AgentDevice, SharingRule
 from agents.runtime.port import (
     ContainerRuntime,
@@ -23,9 +24,9 @@ from agents.runtime.port import (
 from agents.sharing import mps
 from agents.sharing.helpers import (
     NOTE_LENGTH,
+    ROLE,
     device_grant,
-    helper_image,
-    helper_labels,
+    image_for,
     run_nvml_admin,
     script,
     text_of,
@@ -235,7 +236,7 @@ class HookLibrary(TimeSlices):
         return HelperSpec(
             name=f"berth-hook-{uuid4().hex[:12]}",
             image=share.rule.hook_image,
-            labels=helper_labels(),
+            labels=labels_once(ROLE),
             command=("sh", "-c", script("hook_library.sh"), "sh", LIBRARY, LIBRARY_DIRECTORY, lines),
             mounts=(MountSpec("volume", "/share", volume),),
         )
@@ -270,7 +271,7 @@ def ensure_daemon(agent: Agent, device: AgentDevice, rule: SharingRule, runtime:
     limits = mps.DaemonSettings.of(device, rule.smallest_share)
     if device.occupied > rule.smallest_share and mps.is_running(runtime, device):
         return
-    spec = mps.daemon_spec(device, limits, helper_image(runtime), device_grant(agent, device))
+    spec = mps.daemon_spec(device, limits, image_for(runtime), device_grant(agent, device))
     mps.ensure_daemon(runtime, spec)
 
 

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 
 from agents.accelerators.grant import DeviceGrant
+from agents.machines.helpers import helper_labels
 from agents.models import AgentDevice
 from agents.runtime.port import (
     ContainerRuntime,
@@ -16,7 +17,7 @@ from agents.runtime.port import (
     MountSpec,
     RuntimeFault,
 )
-from agents.sharing.helpers import helper_labels, script
+from agents.sharing.helpers import script
 from common.values.resources import MILLI
 
 PIPES = "/run/nvidia-mps"

@@ -72,8 +72,10 @@ class Nvml:
     def call(self, name: str, *arguments: Any) -> None:
         function = getattr(self._library, name, None)
         if function is None:
-            raise NvmlFault(f"The driver is too old: its library has no {name}.", FUNCTION_NOT_FOUND)
+            raise NvmlFault(f"The driver is too old: it has no {name}.", FUNCTION_NOT_FOUND)
         code = function(*arguments)
+        if code == FUNCTION_NOT_FOUND:
+            raise NvmlFault(f"The driver is too old: it has no {name}.", code)
         if code != SUCCESS:
             self._library.nvmlErrorString.restype = c_char_p
             raise NvmlFault(f"{name}: {self._library.nvmlErrorString(code).decode()}", code)

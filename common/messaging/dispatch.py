@@ -33,6 +33,8 @@ class TaskName(StrEnum):
     MEASURE_SESSIONS = "sessions_app.measure_sessions"
     NOTE_SETUPS = "sessions_app.note_setups"
     TELL_CALLBACKS = "sessions_app.tell_callbacks"
+    WATCH_SHARES = "sessions_app.watch_shares"
+    PARTITION_DEVICES = "agents.partition_devices"
     KEEP_MOORINGS = "sessions_app.keep_moorings"
     PURGE_EXPIRED = "sessions_app.purge_expired"
     PURGE_FOLDERS = "vfolders.purge_folders"

@@ -110,6 +110,7 @@ ACTIONS = {
     "agents.cancel_reservation": gettext_noop("Reservation cancelled"),
     "agents.quarantine_device": gettext_noop("Accelerator quarantined"),
     "agents.release_device": gettext_noop("Accelerator released"),
+    "agents.partition_device": gettext_noop("Partitions of a device requested"),
     "agents.create_sharing_rule": gettext_noop("Sharing rule created"),
     "agents.change_sharing_rule": gettext_noop("Sharing rule changed"),
     "agents.delete_sharing_rule": gettext_noop("Sharing rule deleted"),

@@ -45,6 +45,7 @@ class Code(StrEnum):
     PASSWORDS_TRIED = "passwords_tried"
     ARRAY_FINISHED = "array_finished"
     ARRAY_FAILED = "array_failed"
+    DEVICE_LIMITS_LOST = "device_limits_lost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +203,14 @@ SENTENCES = MappingProxyType(
             "clock",
             Tone.WARN,
         ),
+        Code.DEVICE_LIMITS_LOST: Sentence(
+            gettext_noop(
+                "Programs of “{name}” on its accelerator failed: the MPS daemon of the device ended."
+            ),
+            gettext_noop("Start them again; the daemon is made again with the same limits."),
+            "alert-triangle",
+            Tone.WARN,
+        ),
         Code.TOKEN_ENDS_SOON: Sentence(
             gettext_noop("The token “{name}” expires on {date}."),
             gettext_noop("Create another one for what uses it."),
@@ -289,6 +298,7 @@ _CODES_BY_KIND = {
         Code.OUT_OF_MEMORY,
         Code.MACHINE_LOST,
         Code.PULL_FAILED,
+        Code.DEVICE_LIMITS_LOST,
         Code.NOT_STARTED,
         Code.WAITED_TOO_LONG,
         Code.WAITED_IN_VAIN,

@@ -7,12 +7,14 @@ from portal.notifications.catalogue import Code
 from portal.notifications.service import notify
 from portal.notifications.session_end import notify_of_ends
 from portal.notifications.session_warning import notify_of_warnings
-from sessions_app.events import SessionEndsSoon, SessionsEnded
+from sessions_app.events import DeviceLimitsLost, SessionEndsSoon, SessionsEnded
+from sessions_app.models import ComputeSession
 
 
 def listen() -> None:
     subscribe(SessionsEnded, on_sessions_ended)
     subscribe(SessionEndsSoon, on_session_ends_soon)
+    subscribe(DeviceLimitsLost, on_device_limits_lost)
     subscribe(PasswordGuessingDetected, on_passwords_tried)
 
 
@@ -22,6 +24,18 @@ def on_sessions_ended(event: SessionsEnded) -> None:
 
 def on_session_ends_soon(event: SessionEndsSoon) -> None:
     notify_of_warnings(event.session_id)
+
+
+def on_device_limits_lost(event: DeviceLimitsLost) -> None:
+    at = clock.now().isoformat()
+    for session in ComputeSession.objects.filter(pk__in=event.session_ids):
+        notify(
+            person_id=session.owner_id,
+            code=Code.DEVICE_LIMITS_LOST,
+            happening=f"device-limits:{session.pk}:{at}",
+            arguments={"name": session.name},
+            session_id=session.pk,
+        )
 
 
 def on_passwords_tried(event: PasswordGuessingDetected) -> None:

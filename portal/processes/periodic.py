@@ -31,6 +31,8 @@ PERIODS_S = {
     TaskName.MEASURE_SESSIONS: 10,
     TaskName.NOTE_SETUPS: 5,
     TaskName.TELL_CALLBACKS: 5,
+    TaskName.WATCH_SHARES: 10,
+    TaskName.PARTITION_DEVICES: 30,
     TaskName.KEEP_MOORINGS: 5,
     TaskName.PURGE_EXPIRED: 60,
     TaskName.PURGE_FOLDERS: 300,

@@ -267,6 +267,8 @@ class World:
                 "starts_at": f"{self.reservation.starts_at:%Y-%m-%dT%H:%M}",
                 "ends_at": f"{self.reservation.ends_at:%Y-%m-%dT%H:%M}",
             },
+            "layout": {"layout": {"1g.10gb": 2}},
+            "model-layout": {"model": "H100", "layout": {"1g.10gb": 2}},
             "sharing-rule": {"model": "H100", "mode": "slice"},
             "sharing-rule-change": {"smallest_share": 250},
             "vendor": {

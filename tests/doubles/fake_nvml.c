@@ -64,6 +64,8 @@ static Result put(char *buffer, unsigned length, const char *text) {
     return OK;
 }
 
+#include "fake_nvml_sharing.c"
+
 Result nvmlInitWithFlags(unsigned flags) {
     const char *path = getenv("FAKE_NVML_OPENED");
     FILE *file = path ? fopen(path, "a") : NULL;
@@ -85,6 +87,9 @@ const char *nvmlErrorString(Result result) {
     case OK: return "Success";
     case NOT_SUPPORTED: return "Not Supported";
     case NOT_FOUND: return "Not Found";
+    case NO_PERMISSION: return "Insufficient Permissions";
+    case IN_USE: return "In use by another client";
+    case INSUFFICIENT_RESOURCES: return "Insufficient Resources";
     case GPU_IS_LOST: return "GPU is lost";
     default: return "Invalid Argument";
     }
@@ -102,20 +107,22 @@ Result nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) {
 }
 
 Result nvmlDeviceGetName(void *device, char *buffer, unsigned length) {
-    return put(buffer, length, is_instance(device) ? "NVIDIA H100 80GB HBM3 MIG 1g.10gb" : "NVIDIA H100 80GB HBM3");
+    char text[80] = "NVIDIA H100 80GB HBM3";
+    if (is_instance(device)) snprintf(text, sizeof text, "NVIDIA H100 80GB HBM3 %s", instance_profile(device)->name);
+    return put(buffer, length, text);
 }
 
 Result nvmlDeviceGetUUID(void *device, char *buffer, unsigned length) {
     char text[80];
     if (is_instance(device))
-        snprintf(text, sizeof text, "MIG-00000000-0000-4000-8000-%012lx", (long)device);
+        snprintf(text, sizeof text, "MIG-%08llx-0000-4000-8000-%012lx", told_of(device, "made", 0), (long)device);
     else
         snprintf(text, sizeof text, "GPU-00000000-0000-4000-8000-%012lx", index_of(device));
     return put(buffer, length, text);
 }
 
 Result nvmlDeviceGetMemoryInfo(void *device, Memory *memory) {
-    memory->total = (is_instance(device) ? TOTAL_MIB / 8 : TOTAL_MIB) << 20;
+    memory->total = (is_instance(device) ? TOTAL_MIB / GPU_EIGHTHS * instance_profile(device)->eighths : TOTAL_MIB) << 20;
     memory->used = is_instance(device) ? 0 : told_of(device, "used", 512) << 20;
     memory->free = memory->total - memory->used;
     return refusal_of(device);
@@ -186,7 +193,7 @@ Result nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, Pr
 }
 
 Result nvmlDeviceGetMigMode(void *device, unsigned *now, unsigned *pending) {
-    *now = *pending = told_of(device, "instances", 0) != 0;
+    *now = *pending = (unsigned)told_of(device, "mig", told_of(device, "instances", 0) != 0);
     return OK;
 }
 
@@ -197,7 +204,7 @@ Result nvmlDeviceGetMaxMigDeviceCount(void *device, unsigned *count) {
 }
 
 Result nvmlDeviceGetMigDeviceHandleByIndex(void *device, unsigned index, void **instance) {
-    if (index >= told_of(device, "instances", 0)) return NOT_FOUND;
+    if (!profile_at(device, index)) return NOT_FOUND;
     *instance = (void *)((index_of(device) + 1) * 1000 + (long)index);
     return OK;
 }
@@ -216,8 +223,8 @@ Result nvmlDeviceGetComputeInstanceId(void *instance, unsigned *id) {
 Result nvmlDeviceGetAttributes_v2(void *instance, Attributes *attributes) {
     memset(attributes, 0, sizeof *attributes);
     if (!is_instance(instance)) return NOT_SUPPORTED;
-    attributes->slices = attributes->compute_slices = 1;
-    attributes->mib = TOTAL_MIB / 8;
+    attributes->slices = attributes->compute_slices = instance_profile(instance)->slices;
+    attributes->mib = TOTAL_MIB / GPU_EIGHTHS * instance_profile(instance)->eighths;
     return OK;
 }
 

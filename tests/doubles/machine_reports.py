@@ -37,7 +37,7 @@ def machine_fixture(name: str) -> MachineFixture:
     return MachineFixture(
         vendor.name,
         report_of(data["report"]),
-        tuple(AcceleratorDevice(**typed, **device) for device in data["devices"]),
+        tuple(AcceleratorDevice(**(typed | device)) for device in data["devices"]),
         tuple(_use(use) for use in data["uses"]),
     )
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from agents.models import Agent, AgentDevice, AgentSlot
-from agents.runtime.port import ContainerSpec, ContainerState, HelperSpec, ProcessResult
+from agents.runtime.port import ContainerSpec, ContainerState, HelperSpec, ProcessResult, RuntimeRefused
 from agents.runtime.registry import adopt_runtime
 from agents.runtime.simulated.runtime import SimulatedRuntime
 from agents.sharing.mechanisms import HOOK_CACHE, LIBRARY, LIBRARY_DIRECTORY
@@ -26,6 +26,7 @@ class NvidiaEngine(SimulatedRuntime):
         self.listed: list[str] = []
         self.hook_limit = 0
         self.has_hook = True
+        self.has_mps = True
         self.mps_answers: dict[str, str] = {}
         self.answer_helper = self._answer_helper
 
@@ -34,6 +35,8 @@ class NvidiaEngine(SimulatedRuntime):
         return super().ensure_container(spec)
 
     def ensure_helper(self, spec: HelperSpec) -> ContainerState:
+        if not self.has_mps:
+            raise RuntimeRefused("no such program: nvidia-cuda-mps-control")
         memory, percent = spec.command[-2:]
         self.mps_answers = {
             "get_default_device_pinned_mem_limit 0": f"{memory}M",
@@ -48,7 +51,7 @@ class NvidiaEngine(SimulatedRuntime):
             return (
                 ProcessResult(0, b"") if self.has_hook else ProcessResult(3, b"The image has no libvgpu.so.")
             )
-        command, _uuid, *words = spec.command[4:]
+        command, _uuid, *words = spec.command[3:]
         answers: Mapping[str, object] = {
             "obeys": {"limit": int(words[-1])} if command == "limit" else {},
             "ignores": {"limit": None},

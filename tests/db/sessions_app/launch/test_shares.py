@@ -9,11 +9,16 @@ from agents.models import AgentDevice, Withheld
 from agents.sharing import helpers, mps
 from agents.sharing.service import create_sharing_rule
 from common.actors import SYSTEM
+from portal.models import Notification
+from scheduler.tick import run_tick
 from sessions_app.core.states import Reason, Status
 from sessions_app.launch.launcher import launch_session
+from sessions_app.launch.share_watch import DAEMON_ENDED, remove_unused_daemons, watch_shares
 from sessions_app.launch.terminator import end_session
 from sessions_app.models import ComputeSession, KernelAllocation
+from sessions_app.termination.service import terminate_session
 from tests.doubles.nvidia_engine import GIB, HELPER_IMAGE, HOOK_IMAGE, NvidiaEngine, give_gpus
+from tests.factories import actor_for
 from tests.factories_devices import devices_of
 from tests.factories_sessions import Place, make_place
 
@@ -67,7 +72,7 @@ def test_limit_of_the_driver_is_claimed_after_it_was_read_back(place: Place, eng
     assert (helper.image, helper.is_privileged, helper.sees_processes) == (HELPER_IMAGE, True, True)
     container = engine.inspect_container(engine.specs[0].name)
     assert container is not None
-    assert helper.command[4:] == ("limit", "GPU-0", container.container_id, str(20 * GIB))
+    assert helper.command[3:] == ("limit", "GPU-0", container.container_id, str(20 * GIB))
     environment = engine.specs[0].grant.environment
     assert environment["NVIDIA_GPU_MEMORY_LIMIT"] == environment["NVIDIA_GPU_MEMORY_REQUEST"] == "20480"
 
@@ -112,6 +117,48 @@ def test_mps_daemon_sets_the_limits_and_shares_pipes_and_memory(place: Place, en
     shared = {volume.target: volume.name for volume in engine.specs[0].grant.volumes}
     assert shared == {"/run/nvidia-mps": mps.pipe_volume(device), "/dev/shm": mps.shm_volume(device)}
     assert shared.items() <= {mount.target: mount.source for mount in daemons[0].mounts}.items()
+
+
+def test_end_of_the_daemon_is_told_and_the_device_waits_until_it_is_made_again(
+    place: Place, engine: NvidiaEngine, django_capture_on_commit_callbacks: Any
+) -> None:
+    share_by(place, "mps", smallest_share=250)
+    engine.limits = "missing"
+    session = launched(place)
+    waiting = place.enqueue(resources={"cpu": 1, "mem": "1g", "cuda": 0.25})
+    device = devices_of(place.agent)[0]
+    engine.remove_container(mps.daemon_name(device))
+    engine.has_mps = False
+    with django_capture_on_commit_callbacks(execute=True):
+        watch_shares()
+    device.refresh_from_db()
+    assert (device.withheld, isolation(session)) == (Withheld.HELPER, ("none", DAEMON_ENDED))
+    assert Notification.objects.get(person=place.owner).code == "device_limits_lost"
+    run_tick(place.group.pk)
+    assert place.fresh(waiting).status == Status.PENDING
+
+    engine.has_mps = True
+    watch_shares()
+    device.refresh_from_db()
+    assert (device.withheld, isolation(session)) == ("", ("server", ""))
+    assert [helper.command[-2:] for helper in engine.helpers if helper.name == mps.daemon_name(device)] == [
+        ("20480", "25")
+    ] * 2
+    run_tick(place.group.pk)
+    assert place.fresh(waiting).status == Status.SCHEDULED
+
+
+def test_daemon_is_removed_when_its_last_session_has_ended(place: Place, engine: NvidiaEngine) -> None:
+    share_by(place, "mps", smallest_share=250)
+    session = launched(place)
+    device = devices_of(place.agent)[0]
+    remove_unused_daemons(place.agent, engine)
+    assert mps.is_running(engine, device)
+    terminate_session(actor=actor_for(place.owner), session_id=session.pk)
+    end_session(session.pk)
+    remove_unused_daemons(place.agent, engine)
+    assert engine.inspect_container(mps.daemon_name(device)) is None
+    assert devices_of(place.agent)[0].withheld == ""
 
 
 def test_mps_with_the_limit_of_the_driver_is_told_as_both(place: Place, engine: NvidiaEngine) -> None:
