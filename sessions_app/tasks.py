@@ -17,6 +17,7 @@ from sessions_app.launch import launcher, network_pool, share_watch, terminator
 from sessions_app.metrics import collector
 from sessions_app.models import AppGrant, AppLogin
 from sessions_app.queue import array_release, dependents
+from sessions_app.queue.partitions import partition_on_demand
 from sessions_app.reconciler import garbage, loop
 
 
@@ -75,6 +76,7 @@ def watch_shares() -> None:
     with try_exclusive("watch-shares") as is_mine:
         if is_mine:
             share_watch.watch_shares()
+            partition_on_demand()
 
 
 @shared_task(name=TaskName.KEEP_MOORINGS, soft_time_limit=300, time_limit=360)

@@ -121,12 +121,13 @@ def want_layout(agent_id: int, device_id: int, layout: Layout, *, is_on_demand: 
 
 def apply_layouts() -> None:
     """Make the wanted layouts of all machines that answer. Right when it runs twice or late."""
-    wanted = AgentDevice.objects.exclude(wanted_layout=None).filter(is_present=True)
+    wanted = AgentDevice.objects.filter(wanted_layout__isnull=False, is_present=True)
     for device in (
         wanted.filter(agent__state__in=_REACHABLE).order_by("agent_id", "index").select_related("agent")
     ):
         with try_exclusive(f"partition:{device.pk}") as is_mine:
-            if is_mine:
+            device.refresh_from_db(fields=["wanted_layout"])
+            if is_mine and device.wanted_layout is not None:
                 _apply(device)
 
 

@@ -48,6 +48,11 @@ def isolation_ranks(group: ResourceGroup) -> IsolationRanks:
     return IsolationRanks(ranks, ranks.pop("", SharingRule().isolation.rank))
 
 
+def makes_partitions(group: ResourceGroup) -> bool:
+    """True if a rule of the group allows partitions on demand. One query."""
+    return sharing_rules(group).filter(mig_on_demand=True).exists()
+
+
 def sharing_rules_for(group: ResourceGroup, models: Collection[str]) -> dict[str, SharingRule]:
     """Return {model: rule} as `sharing_rule_for` does. One query."""
     rules = {rule.model: rule for rule in sharing_rules(group)}

@@ -27,12 +27,12 @@ from agents.selectors import (
     named_or_default_group,
     usable_resource_groups,
 )
-from agents.sharing.selectors import sharing_rules_for
+from agents.sharing.selectors import makes_partitions, sharing_rules_for
 from common.actors import Actor
 from common.db.row_locks import RowLock, lock_by_id, lock_rows
 from common.errors import BerthError, NotAuthenticated, NotFound
 from common.token_scopes import FOR_SESSIONS
-from common.values.resources import CPU, MEM
+from common.values.resources import CPU, MEM, MIG, ResourceSlots
 from images.models import ContainerImage, Registry
 from images.selectors import access_image, image_named, image_not_found, visible_images
 from sessions_app.admission.inputs import AdmissionInputs, ResolvedMount
@@ -84,7 +84,9 @@ def load_admission_inputs(
     keys = scope_ids(actor, project).keys()
     request = _resolve_devices(group, image, request, unresolved)
     scopes, folder_limits = load_scopes(keys, [mount.folder for mount in mounts if not mount.is_readonly])
-    has_machine = has_machine_for(group, request.slots, machine_needs(request, image.architecture))
+    has_machine = has_machine_for(
+        group, _slots_now(group, request), machine_needs(request, image.architecture)
+    )
     return AdmissionInputs(
         actor=actor,
         requests=[
@@ -136,6 +138,14 @@ def _resolve_devices(
         with unresolved.at("resources"):
             resolved = resolve_devices(devices, request)
     return resolved or without_parts(request)
+
+
+def _slots_now(group: ResourceGroup, request: SessionRequest) -> ResourceSlots:
+    """Return the slots that a machine must have already: without MIG partitions if the group makes them on
+    demand. One query if partitions are requested, else none.
+    """
+    fixed = ResourceSlots({name: n for name, n in request.slots.items() if not name.startswith(MIG)})
+    return fixed if fixed != request.slots and makes_partitions(group) else request.slots
 
 
 class _Unresolved(dict[str, BerthError]):

@@ -23,13 +23,13 @@ from agents.sharing.mechanisms import Share, mechanism_of
 from agents.sharing.selectors import sharing_rules_for
 from common.messaging.events import publish
 from sessions_app.events import DeviceLimitsLost
+from sessions_app.launch.shares import BY_DAEMON
 from sessions_app.models import KernelAllocation
 
 log = structlog.get_logger(__name__)
 
 DAEMON_ENDED = gettext_noop("The MPS daemon of the device ended, and its programs failed.")
 REMOVED = "Nobody uses its MPS daemon, which is being removed."
-BY_DAEMON = (Isolation.SERVER.value, Isolation.DRIVER_MPS.value)
 _REACHABLE = [AgentState.CONNECTED.value, AgentState.DRAINING.value]
 
 

@@ -8,13 +8,16 @@ from agents.accelerators.grant import NO_DEVICES, DeviceGrant, join_grants
 from agents.core.isolation import Isolation
 from agents.machines.grants import DevicePart
 from agents.machines.withholding import withhold_devices
-from agents.models import Withheld
+from agents.models import AgentDevice, Withheld
 from agents.runtime.port import ContainerStatus, RuntimeFault
 from agents.selectors import runtime_of
+from agents.sharing import mps
 from agents.sharing.mechanisms import Finding, HelperMissing, Share, hook_volume, mechanism_of
 from agents.sharing.selectors import sharing_rules_for
 from common.values.resources import CPU, MEM, MILLI
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation
+
+BY_DAEMON = (Isolation.SERVER.value, Isolation.DRIVER_MPS.value)
 
 log = structlog.get_logger(__name__)
 
@@ -83,6 +86,22 @@ def record_isolation(
             isolation=weakest.isolation.value, isolation_note=weakest.note
         )
         _check_demand(session, kernel, weakest)
+
+
+def end_device_clients(session: ComputeSession) -> None:
+    """Have the MPS daemons end the programs of the session, before its containers stop: the end of a
+    program with work under way would break that of its neighbours. One query, none without devices.
+    """
+    if session.requested_slots.keys() <= {CPU, MEM}:
+        return
+    held = KernelAllocation.objects.filter(kernel__session=session, isolation__in=BY_DAEMON)
+    for row in held.select_related("agent", "kernel"):
+        for device in AgentDevice.objects.filter(pk__in=row.devices):
+            runtime = runtime_of(row.agent)
+            try:
+                mps.end_clients(runtime, device, runtime.process_ids(row.kernel.container_name))
+            except RuntimeFault as fault:
+                log.warning("share.clients_not_ended", session_id=str(session.pk), error=str(fault))
 
 
 def release_shares(kernel: Kernel) -> None:

@@ -17,7 +17,7 @@ from sessions_app.core.states import Status
 from sessions_app.dotfiles import delivery
 from sessions_app.launch.launcher import log, work_lock
 from sessions_app.launch.network_pool import remove_session_network
-from sessions_app.launch.shares import release_shares
+from sessions_app.launch.shares import end_device_clients, release_shares
 from sessions_app.models import ComputeSession, Kernel
 from sessions_app.termination.retries import finish_or_retry
 
@@ -39,6 +39,7 @@ def end_session(session_id: UUID) -> None:
             return
         placed = [(kernel, kernel.agent) for kernel in session.kernels.all() if kernel.agent is not None]
         try:
+            end_device_clients(session)
             stop_containers([(runtime_of(agent), kernel.container_name) for kernel, agent in placed])
             for kernel, agent in placed:
                 end_kernel(kernel, agent)

@@ -28,6 +28,7 @@ class NvidiaEngine(SimulatedRuntime):
         self.has_hook = True
         self.has_mps = True
         self.mps_answers: dict[str, str] = {}
+        self.mps_commands: list[str] = []
         self.answer_helper = self._answer_helper
 
     def ensure_container(self, spec: ContainerSpec) -> ContainerState:
@@ -64,7 +65,9 @@ class NvidiaEngine(SimulatedRuntime):
         super().run_process(name, argv)
         line = " ".join(argv)
         if "nvidia-cuda-mps-control" in line:
-            return ProcessResult(0, self.mps_answers.get(line.split("'")[1], "").encode())
+            command = line.split("'")[1]
+            self.mps_commands.append(command)
+            return ProcessResult(0, self.mps_answers.get(command, "").encode())
         if line == "nvidia-smi -L":
             return ProcessResult(
                 0, "\n".join(f"  MIG 1g.10gb (UUID: {uuid})" for uuid in self.listed).encode()

@@ -1,86 +1,36 @@
 """MIG layouts of devices, made by the real program on NVIDIA's fake library."""
 
-import json
-import subprocess
-import sys
 from collections import Counter
-from dataclasses import replace
-from itertools import count
 from pathlib import Path
 
 import pytest
 
 from accounts.core.roles import Role
-from agents.accelerators.probe import look
-from agents.machines import discovery
 from agents.machines import service as machines_service
 from agents.models import Agent, AgentDevice, Withheld
 from agents.resource_groups import service as resource_groups_service
-from agents.runtime.port import HelperSpec, ProcessResult
-from agents.runtime.registry import adopt_runtime
-from agents.runtime.simulated.runtime import SimulatedRuntime
-from agents.sharing import helpers, partitions
+from agents.sharing import partitions
 from common.actors import SYSTEM
 from common.errors import Conflict, InvalidInput, NotFound, PermissionDenied
 from common.models import AuditEntry
-from portal.ops.paths import CHECKOUT
+from tests.doubles.split_machine import SplitMachine, capacity, discover_devices, make_split_machine
 from tests.factories import actor_for, make_user
-from tests.nvml import FakeNvml
 
 pytestmark = pytest.mark.django_db
-BUILT = "berth/python:1"
-PROGRAM = CHECKOUT / "agents" / "sharing" / helpers.NVML_ADMIN
-_numbers = count(1)
-
-
-class Machine(SimulatedRuntime):
-    """With two GPUs of NVIDIA's fake library; helpers run as processes of this machine."""
-
-    def __init__(self, root: Path, nvml: FakeNvml) -> None:
-        super().__init__(name=f"split-{next(_numbers)}", images=[BUILT])
-        self.root, self.nvml = root, nvml
-        self.answer_helper = self.helped
-        self._info = replace(self._info, version="28.2.0")
-        self.dies_after: int | None = None
-
-    def helped(self, spec: HelperSpec) -> ProcessResult:
-        if "layout" not in spec.command:
-            report = look.look(json.loads(spec.command[-1]), str(self.root))
-            return ProcessResult(0, json.dumps(report).encode())
-        assert spec.is_privileged
-        assert spec.grant.environment["NVIDIA_MIG_CONFIG_DEVICES"] == "all"
-        dies = {} if self.dies_after is None else {"FAKE_NVML_DIES_AFTER": str(self.dies_after)}
-        command = [sys.executable, PROGRAM, *spec.command[3:]]
-        done = subprocess.run(
-            command, env=self.nvml.environment(gpus=2) | dies, capture_output=True, check=False
-        )
-        return ProcessResult(done.returncode, done.stdout)
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    root, nvml = tmp_path / "machine", FakeNvml(tmp_path)
-    nvml.do("0 used 0")
-    folder = root / "sys/bus/pci/devices/0000:01:00.0"
-    folder.mkdir(parents=True)
-    (root / "proc").mkdir()
-    for name, text in (("vendor", "0x10de"), ("device", "0x2330"), ("class", "0x030200")):
-        (folder / name).write_text(f"{text}\n")
-    for name, value in nvml.environment(gpus=2).items():
-        monkeypatch.setenv(name, value)
-    for module in (helpers, partitions):
-        monkeypatch.setattr(module, "built_image_ids", lambda: [f"sha256:{BUILT}"])
-    return Machine(root, nvml)
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SplitMachine:
+    return make_split_machine(tmp_path, monkeypatch)
 
 
 @pytest.fixture
-def agent(machine: Machine) -> Agent:
-    adopt_runtime(f"tcp://{machine.name}:2376", machine)
+def agent(machine: SplitMachine) -> Agent:
     resource_groups_service.create_resource_group(actor=SYSTEM, name=machine.name, is_default=False)
     agent = machines_service.register_agent(
         actor=SYSTEM, name=machine.name, address=f"tcp://{machine.name}:2376"
     )
-    discovery.discover_due([f"sha256:{BUILT}"])
+    discover_devices()
     return agent
 
 
@@ -93,11 +43,6 @@ def split(agent: Agent, layout: dict[str, int]) -> None:
     partitions.apply_layouts()
 
 
-def capacity(agent: Agent) -> dict[str, int]:
-    slots = agent.slots.exclude(slot_name__in=["cpu", "mem"]).exclude(capacity=0)
-    return {slot.slot_name: slot.capacity // 1000 for slot in slots}
-
-
 def test_layout_makes_partitions_that_are_given_out_instead_of_the_device(agent: Agent) -> None:
     assert capacity(agent) == {"cuda": 2}
     split(agent, {"1g.10gb": 4, "3g.40gb": 1})
@@ -108,6 +53,13 @@ def test_layout_makes_partitions_that_are_given_out_instead_of_the_device(agent:
     assert AuditEntry.objects.get(action="agents.partition_device").changes["layout"] == {
         "1g.10gb": 4, "3g.40gb": 1
     }  # fmt: skip
+
+
+def test_layout_that_nobody_asked_to_change_stays(agent: Agent, machine: SplitMachine) -> None:
+    split(agent, {"1g.10gb": 2})
+    before = len(machine.helpers)
+    partitions.apply_layouts()
+    assert (len(machine.helpers), capacity(agent)) == (before, {"cuda": 1, "mig-1g-10gb": 2})
 
 
 def test_new_layout_replaces_the_ids_and_none_gives_the_device_back(agent: Agent) -> None:
@@ -136,7 +88,9 @@ def test_device_or_partition_that_is_held_keeps_its_layout(agent: Agent) -> None
     assert capacity(agent)["mig-1g-10gb"] == 2
 
 
-def test_helper_that_is_killed_is_followed_by_another_that_goes_on(agent: Agent, machine: Machine) -> None:
+def test_helper_that_is_killed_is_followed_by_another_that_goes_on(
+    agent: Agent, machine: SplitMachine
+) -> None:
     partitions.request_layout(actor=SYSTEM, agent_id=agent.pk, device_id=gpu(agent).pk, layout={"1g.10gb": 4})
     machine.dies_after = 2
     partitions.apply_layouts()

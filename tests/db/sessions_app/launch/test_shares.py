@@ -148,6 +148,24 @@ def test_end_of_the_daemon_is_told_and_the_device_waits_until_it_is_made_again(
     assert place.fresh(waiting).status == Status.SCHEDULED
 
 
+def test_daemon_ends_the_programs_of_a_session_before_its_container_stops(
+    place: Place, engine: NvidiaEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    share_by(place, "mps", smallest_share=250)
+    session = launched(place)
+    engine.mps_answers |= {"get_server_list": "71", "get_client_list 71": "4001\n4002"}
+    monkeypatch.setattr(engine, "process_ids", lambda name: {4002})
+    order: list[str] = []
+    stop = engine.stop_container
+    monkeypatch.setattr(
+        engine, "stop_container", lambda name, grace: (order.append("stop"), stop(name, grace))
+    )
+    engine.mps_commands = order
+    terminate_session(actor=actor_for(place.owner), session_id=session.pk)
+    end_session(session.pk)
+    assert order == ["get_server_list", "get_client_list 71", "terminate_client 71 4002", "stop"]
+
+
 def test_daemon_is_removed_when_its_last_session_has_ended(place: Place, engine: NvidiaEngine) -> None:
     share_by(place, "mps", smallest_share=250)
     session = launched(place)
