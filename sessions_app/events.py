@@ -51,6 +51,6 @@ class CapacityReleased(Event):
 
 @dataclass(frozen=True, slots=True)
 class DeviceLimitsLost(Event):
-    """What limited the parts of a device that these sessions hold has ended, and their programs on it."""
+    """The mechanism that limited these sessions on their device ended, and their programs with it."""
 
     session_ids: tuple[UUID, ...]

@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("agents", "0030_index_unusable_devices"),
+        ("agents", "0031_vendor_files"),
     ]
 
     operations = [
