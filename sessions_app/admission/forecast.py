@@ -82,7 +82,7 @@ def forecast_waiting_session(actor: Actor, session: ComputeSession) -> WaitForec
 def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
     """Return the forecast for `request` if it were submitted now.
 
-    Raises what `enqueue_session` raises. At most 21 queries, 3 more where there are budgets, for
+    Raises what `enqueue_session` raises. At most 21 queries, 3 more where there are budgets and 2 for accelerators, for
     any number of folders, machines and waiting sessions; half of them if nothing in the resource
     group changed since its last forecast. Permissions and limits are read each time.
     """

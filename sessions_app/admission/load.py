@@ -65,7 +65,7 @@ def load_admission_inputs(
 ) -> AdmissionInputs:
     """Return the inputs of requests that differ only in name, command and environment.
 
-    `is_locked` locks the inputs until the end of the transaction. At most 31 queries, any number of
+    `is_locked` locks the inputs until the end of the transaction. At most 33 queries, any number of
     requests, folders and machines. Raises NotFound or PermissionDenied for a project, an image or a
     resource group that the actor cannot use, NotFound for a closed account, NotAuthenticated for a
     token that is not valid any more.

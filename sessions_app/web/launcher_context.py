@@ -23,6 +23,7 @@ from common.values.resources import (
     format_amount,
     format_slot_list,
     format_slots,
+    slot_title,
 )
 from sessions_app.admission.forecast import Forecast, forecast_session
 from sessions_app.admission.names import suggest_name
@@ -47,7 +48,6 @@ TYPE_CARDS = {
 MAX_IMAGE_CARDS = 6
 MIB = 2**20
 STEPS = {CPU: 500, MEM: 256 * MIB}
-LABELS = {CPU: "CPU", MEM: gettext_noop("Memory")}
 SHOWN_GROUPS = 3
 _ANCHORS = {
     "folders": "folders-title",
@@ -140,7 +140,7 @@ def slider(form: LauncherForm, name: str) -> dict[str, Any]:
     return {
         "field": form[name],
         "slot": name,
-        "label": _(LABELS[name]),
+        "label": slot_title(name),
         "room": room_facts(form)["slots"].get(name),
     }
 
@@ -335,7 +335,7 @@ def _round_down(name: str, amount: int) -> int:
 def _group_meters(form: LauncherForm) -> list[dict[str, Any]]:
     """Return the use of the resource group: [{"label", "slot", "used", "limit"}]."""
     return [
-        {"label": _(LABELS.get(name, name)), "slot": name, "used": room.occupied, "limit": room.capacity}
+        {"label": slot_title(name), "slot": name, "used": room.occupied, "limit": room.capacity}
         for name, room in sorted(form.room.items(), key=lambda pair: (pair[0] not in STEPS, pair[0]))
     ]
 

@@ -24,7 +24,7 @@ from common.pages.tables import Column, Listing, Table, define_table
 from common.rest.actor import actor_of
 from common.rest.idempotency import submit_once
 from common.values.money import format_money
-from common.values.resources import CPU, MEM
+from common.values.resources import CPU, MEM, slot_title
 
 TABLE = define_table(
     Table(
@@ -94,6 +94,7 @@ def _page(request: HttpRequest, form: PriceForm, *, status: int = 200) -> HttpRe
         "rows": [
             {
                 "price": price,
+                "title": slot_title(price.slot_name),
                 "amount": _format_price(price),
                 "per": _(_PER.get(price.slot_name, _PER_DEVICE)),
                 "state": "holds" if price.pk in holding else "to_come" if price.since > day else "over",
