@@ -137,7 +137,7 @@ def run(argv: Sequence[str], limit_s: float, limit_bytes: int) -> Json:
         return {"exit_code": None, "stdout": "", "problem": "missing"}
     assert process.stdout is not None
     try:
-        stdout, problem = _read(process.stdout, limit_s, limit_bytes)
+        stdout, problem = _output_of(process.stdout, limit_s, limit_bytes)
         if not problem:
             process.wait(timeout=1.0)
     except subprocess.TimeoutExpired:
@@ -151,7 +151,7 @@ def run(argv: Sequence[str], limit_s: float, limit_bytes: int) -> Json:
     return {"exit_code": process.returncode, "stdout": stdout.decode(errors="replace"), "problem": ""}
 
 
-def _read(stream: IO[bytes], limit_s: float, limit_bytes: int) -> tuple[bytes, str]:
+def _output_of(stream: IO[bytes], limit_s: float, limit_bytes: int) -> tuple[bytes, str]:
     """Return the output and what is wrong with it: "", "timeout" or "too_long"."""
     output, ends_at = bytearray(), time.monotonic() + limit_s
     with selectors.DefaultSelector() as selector:
@@ -159,10 +159,10 @@ def _read(stream: IO[bytes], limit_s: float, limit_bytes: int) -> tuple[bytes, s
         while True:
             if not selector.select(max(0.0, ends_at - time.monotonic())):
                 return b"", "timeout"
-            data = os.read(stream.fileno(), 65536)
-            if not data:
+            chunk = os.read(stream.fileno(), 65536)
+            if not chunk:
                 return bytes(output), ""
-            output += data
+            output += chunk
             if len(output) > limit_bytes:
                 return b"", "too_long"
 
