@@ -7,14 +7,24 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from agents.accelerators.grant import DeviceGrant, DeviceNode, DriverRequest
+from agents.machines.discovery import discover_due
+from agents.machines.network_isolation import NOT_REQUIRED
+from agents.machines.service import refresh_agent
+from agents.models import Agent, AgentDevice
 from agents.runtime.docker.sync_runtime import DockerRuntime
 from agents.runtime.port import DeviceUnavailable
+from common.actors import SYSTEM
+from images.models import ContainerImage
+from sessions_app.core.states import Status
+from sessions_app.models import KernelAllocation
 from tests import engines
+from tests.factories_sessions import Place, make_place
 
 pytestmark = pytest.mark.docker
 MAJOR, OWN, NEIGHBOUR = 4, 10, 11
@@ -37,6 +47,11 @@ def own(tmp_path: Path) -> str:
         os.mknod(tmp_path / name, stat.S_IFCHR, os.makedev(MAJOR, minor))
         (tmp_path / name).chmod(0o666)
     return str(tmp_path / "card0")
+
+
+@pytest.fixture
+def place() -> Place:
+    return make_place()
 
 
 def start(runtime: DockerRuntime, grant: DeviceGrant, **changes: object) -> str:
@@ -88,6 +103,46 @@ def test_group_of_a_node_opens_it(runtime: DockerRuntime, own: str) -> None:
     for groups, word in (((), "refused"), ((44,), "opens")):
         name = start(runtime, DeviceGrant(nodes=(node,), groups=groups))
         assert output_of(runtime, name, OPENS.format("/dev/card0")) == [word]
+
+
+@pytest.fixture
+def mock_devices() -> Iterator[None]:
+    """Two devices of the mock vendor on this machine."""
+    nodes = [Path(f"/dev/berth-mock{number}") for number in (OWN, NEIGHBOUR)]
+    for node, minor in zip(nodes, (OWN, NEIGHBOUR), strict=True):
+        node.unlink(missing_ok=True)
+        os.mknod(node, stat.S_IFCHR, os.makedev(MAJOR, minor))
+        node.chmod(0o666)
+    yield
+    for node in nodes:
+        node.unlink()
+
+
+@pytest.mark.django_db
+def test_session_reaches_the_device_that_was_found_and_allocated(
+    runtime: DockerRuntime, place: Place, mock_devices: None, settings: Any
+) -> None:
+    settings.BERTH_WALLS, settings.BERTH_INSTALLATION = NOT_REQUIRED, engines.INSTALLATION
+    image = runtime.inspect_image(engines.TINY_IMAGE)
+    assert image is not None
+    ContainerImage.objects.update(reference=engines.TINY_IMAGE, architecture=image.architecture)
+    place.image.refresh_from_db()
+    Agent.objects.filter(pk=place.agent.pk).update(address=engines.ADDRESS)
+    refresh_agent(actor=SYSTEM, agent_id=place.agent.pk)
+    Agent.objects.filter(pk=place.agent.pk).update(engine_id=runtime.info().engine_id)
+    discover_due([])
+
+    session = place.run(resources={"cpu": 0.1, "mem": "64m", "mock": 1})
+    assert session.status == Status.RUNNING, session.status_message
+    container = session.kernels.get().container_name
+    [allocation] = KernelAllocation.objects.filter(slot_name="mock")
+    [index] = AgentDevice.objects.filter(pk__in=allocation.devices).values_list("index", flat=True)
+    assert output_of(runtime, container, "ls -d /dev/berth*; echo $BERTH_MOCK_DEVICES $BERTH_GPU_COUNT") == [
+        f"/dev/berth-mock{index}",
+        f"{index} 1",
+    ]
+    assert output_of(runtime, container, OPENS.format(f"/dev/berth-mock{index}")) == ["opens"]
+    assert place.end(session).status == Status.TERMINATED
 
 
 @pytest.mark.parametrize(
