@@ -18,17 +18,11 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from agents.accelerators.filters import FILTERS
 from common.i18n import gettext_noop
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 FILES = Path(__file__).parent / "vendors"
-FILTERS: Mapping[str, bool] = {
-    "int": False, "num": False, "hex": False, "unhex": False, "mib": False, "bdf": False, "strip": False,
-    "mean": False, "sum": False, "any": False, "link": False, "count": False, "version": False,
-    "bytes": False, "si": False, "bus_slot": False,
-    "kfd_bdf": True, "sub": True, "mul": True, "div": True, "map": True, "match": True,
-}  # fmt: skip
-"""Names of filters, and whether they take an argument ("sub:128"); `reader` says what each does."""
 KNOWN_FIELDS = (
     "index", "model", "mem_bytes", "pci", "numa", "links", "driver", "api_version", "parent", "profile",
     "uuid", "serial",

@@ -3,18 +3,10 @@ health.
 
 Pure, and total: a tool that hangs, is missing, prints garbage or too much makes the devices of its
 vendor unknown, with a reason; nothing that a machine reports raises an error.
-
-Filters of readings: `int` and `num` numbers ("12 MiB", "0x1f"), `hex` a number as "0x…", `unhex`
-the reverse, `mib` MiB as bytes, `bdf` a PCI address in one spelling, `kfd_bdf:OTHER` AMD's location
-with the domain that OTHER reads, `strip` without spaces and final colon, `sub` `mul` `div`
-arithmetic, `map:TABLE` the entry of a table or nothing, `match:REGEX` what its group finds, `mean`
-and `any` of a list, `link` the name that a symbolic link points to, `count` the number of lines,
-`version` the first number with dots. A value that a filter cannot take is unknown.
 """
 
 import csv
 import json
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +16,7 @@ from typing import Any
 
 from agents.accelerators.base import AcceleratorDevice, DeviceProcess, DeviceUse
 from agents.accelerators.description import CAPTURE, KNOWN_FIELDS, Source, VendorDescription
+from agents.accelerators.filters import MAX_NUMBER, MAX_TEXT, filtered, number, storable
 from agents.accelerators.report import Look, MachineReport, command_key
 from common.i18n import gettext_noop
 from common.values.resources import mig_slot
@@ -31,8 +24,6 @@ from common.values.stored_message import StoredMessage
 
 PCI_DEVICES = "/sys/bus/pci/devices/*"
 MAX_DEVICES = 1024
-MAX_TEXT = 128
-MAX_NUMBER = 2**63 - 1
 NOTHING = StoredMessage()
 TOOL_MISSING = gettext_noop("The tool “{tool}” is not on the machine.")
 TOOL_SLOW = gettext_noop("The tool “{tool}” did not answer in time.")
@@ -42,8 +33,6 @@ TOOL_UNCLEAR = gettext_noop("The tool “{tool}” printed something that Berth 
 NO_DRIVER = gettext_noop("The machine has such devices, but its driver shows none.")
 NO_ID = gettext_noop("Some devices cannot be told apart, and are not used.")
 _FAILURES = {"missing": TOOL_MISSING, "timeout": TOOL_SLOW, "too_long": TOOL_LONG}
-_NUMBER = re.compile(r"\s*([-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*(?:[A-Za-z%°/]+)?\s*")
-_BDF = re.compile(r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})[.:]([0-9a-fA-F])")
 
 Row = Mapping[str, Any]
 Read = Callable[[str, str], Any]
@@ -550,126 +539,23 @@ def _value(reading: str, read: Read, vendor: VendorDescription) -> Any:
     name, *filters = reading.split("|")
     value = name[1:] if name.startswith("=") else read(name, filters[0] if filters else "")
     for each in filters:
+        word, _, argument = each.partition(":")
         if value is None:
             return None
-        word, _, argument = each.partition(":")
-        try:
-            if word == "kfd_bdf":
-                value = _kfd_bdf(int(value), _number(read(argument, "") or 0))
-            elif word == "map":
-                value = vendor.maps[argument].get(str(value))
-            else:
-                value = _FILTERS[word](value, argument)
-        except (ValueError, TypeError, OverflowError, ZeroDivisionError, AttributeError):
-            return None
-    return _clean(value)
-
-
-def _clean(value: Any) -> Any:
-    """Return a value that a database and JSON can hold; None for others."""
-    if isinstance(value, str):
-        text = "".join(character for character in value if character.isprintable()).strip()[: 2 * MAX_TEXT]
-        return text or None
-    if isinstance(value, bool):
-        return int(value)
-    if isinstance(value, int):
-        return value if abs(value) <= MAX_NUMBER else None
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if isinstance(value, list) else None
-
-
-def _number(value: Any) -> int | float:
-    if isinstance(value, str):
-        if re.fullmatch(r"\s*0[xX][0-9a-fA-F]{1,16}\s*", value):
-            return int(value, 16)
-        found = _NUMBER.fullmatch(value)
-        if not found:
-            raise ValueError(value)
-        text = found[1]
-        value = int(text) if re.fullmatch(r"[-+]?\d+", text) else float(text)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(value)
-    return value
-
-
-def _bdf(value: str) -> str:
-    found = _BDF.fullmatch(value.strip())
-    if not found:
-        raise ValueError(value)
-    domain, bus, slot, function = found.groups()
-    return f"{int(domain or '0', 16):04x}:{bus}:{slot}.{function}".lower()
-
-
-def _kfd_bdf(location: int, domain: float) -> str:
-    bus, slot, function = location >> 8 & 0xFF, location >> 3 & 0x1F, location & 7
-    return f"{int(domain):04x}:{bus:02x}:{slot:02x}.{function}"
-
-
-def _matched(value: Any, pattern: str) -> str | None:
-    found = re.search(pattern, str(value))
-    return None if found is None else found[1] if found.groups() else found[0]
-
-
-_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-_SI = {"u": 10**6, "µ": 10**6, "m": 10**3, "": 1, "k": 1e-3}
-
-
-def _bytes(value: Any) -> int:
-    """Return "16 GiB" or "16384MB" as bytes; tools mean powers of 1024 by both."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?\s*", str(value))
-    if not found:
-        raise ValueError(value)
-    return int(float(found[1]) * _UNITS[found[2]]) if "." in found[1] else int(found[1]) * _UNITS[found[2]]
-
-
-def _si(value: Any) -> float:
-    """Return "41200000uW" or "41.2 W" in whole units."""
-    found = re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*([uµmk]?)[A-Z]?\s*", str(value))
-    if not found:
-        raise ValueError(value)
-    return float(found[1]) / _SI[found[2]]
-
-
-def _bus_slot(value: str) -> int:
-    _, bus, slot = _bdf(value).split(":")
-    return int(bus + slot.split(".")[0], 16)
-
-
-def _mean(values: Any) -> float:
-    numbers = [_number(value) for value in values]
-    return sum(numbers) / len(numbers)
-
-
-_FILTERS: Mapping[str, Callable[[Any, str], Any]] = {
-    "int": lambda value, _: int(_number(value)),
-    "num": lambda value, _: _number(value),
-    "hex": lambda value, _: hex(value),
-    "unhex": lambda value, _: int(value, 16),
-    "mib": lambda value, _: int(_number(value) * 2**20),
-    "bdf": lambda value, _: _bdf(value),
-    "strip": lambda value, _: str(value).strip().rstrip(":").strip(),
-    "mean": lambda values, _: _mean(values),
-    "sum": lambda values, _: sum(_number(value) for value in values),
-    "bytes": lambda value, _: _bytes(value),
-    "si": lambda value, _: _si(value),
-    "bus_slot": lambda value, _: _bus_slot(value),
-    "any": lambda values, _: int(any(values)) if isinstance(values, list) else None,
-    "link": lambda value, _: value.rstrip("/").rsplit("/", 1)[-1],
-    "count": lambda value, _: len([line for line in value.splitlines() if line.strip()]),
-    "version": lambda value, _: _matched(value, r"\d+(?:\.\d+)+"),
-    "match": _matched,
-    "sub": lambda value, argument: value - int(argument),
-    "mul": lambda value, argument: value * _number(argument),
-    "div": lambda value, argument: value / _number(argument),
-}
+        if word == "map":
+            value = vendor.maps[argument].get(str(value))
+        elif word == "kfd_bdf":
+            value = filtered(value, word, str(read(argument, "") or 0))
+        else:
+            value = filtered(value, word, argument)
+    return storable(value)
 
 
 def _holds(where: str, read: Read, vendor: VendorDescription) -> bool:
     reading, operator, wanted = where.split(" ", 2)
     found = _value(reading, read, vendor)
     try:
-        left, right = _number(found), _number(wanted)
+        left, right = number(found), number(wanted)
     except ValueError:
         return bool({"==": str(found) == wanted, "!=": str(found) != wanted}.get(operator, False))
     return {"==": left == right, "!=": left != right, ">": left > right}[operator]
