@@ -56,6 +56,7 @@ VENDOR_FAILED = gettext_noop("Devices of {vendor} could not be looked for.")
 _NO_SOURCE = re.compile(r"bind source path does not exist: (\S+)")
 _GLOB = re.compile(r"\*|\?|\[[^\]]+\]")
 _HERE_ONLY = ("/sys/", "/proc/")
+_SEEN = ("/sys/", "/dev/", "/proc/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +199,9 @@ def _looker(agent: Agent, runtime: ContainerRuntime, info: EngineInfo, image_ids
 
 
 def probe_spec(look: Look, image_id: str, grant: DeviceGrant, *, root: str = "/") -> HelperSpec:
-    """Return the helper that looks at a machine. `root` holds its /sys and /dev."""
+    """Return the helper that looks at a machine whose files are in `root`."""
+    others = (path for path in look.paths if not path.startswith(_SEEN) and not _GLOB.search(path))
+    shown = tuple(BoundPath(f"{root.rstrip('/')}{path}", f"{MOUNTED_AT}{path}") for path in others)
     return HelperSpec(
         name=f"berth-probe-{uuid4().hex[:12]}",
         image=image_id,
@@ -206,7 +209,7 @@ def probe_spec(look: Look, image_id: str, grant: DeviceGrant, *, root: str = "/"
         command=look_command(look, python="python3", folder=HELPER_FILES_AT, root=MOUNTED_AT),
         files=program_files(),
         mounts=machine_mounts(root),
-        grant=grant,
+        grant=replace(grant, binds=grant.binds + shown),
         mem_bytes=PROBE_MEM_BYTES,
         log_bytes=2 * MAX_REPORT_BYTES,
     )

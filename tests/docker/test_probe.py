@@ -1,26 +1,32 @@
 """Look at a machine's accelerators from a container on a real engine."""
 
 import os
+import shlex
 import signal
 import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agents.accelerators.description import vendor_named
+from agents.accelerators.description import shipped_vendors, vendor_named
 from agents.accelerators.grant import BoundPath, DeviceGrant
-from agents.accelerators.probe import look_here, read_report
-from agents.accelerators.reader import look_at_devices, read_devices, signs
+from agents.accelerators.probe import MOUNTED_AT, look_here, read_report
+from agents.accelerators.reader import look_at_devices, read_devices, read_uses, signs
 from agents.accelerators.report import Look, MachineReport
 from agents.machines import helpers, probing
+from agents.models import Agent
 from agents.runtime.docker.sync_runtime import DockerRuntime
+from agents.runtime.port import HelperSpec, MountSpec, ProcessResult, RuntimeRefused
+from agents.runtime.registry import adopt_runtime
 from portal.ops.engine.session_image import ensure_session_image
 from portal.ops.paths import CHECKOUT
 from tests import engines
+from tests.doubles.machine_reports import NAMES, machine_fixture
 from tests.nvml import FakeNvml
 from tests.waiting import wait_until
 
@@ -69,6 +75,14 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
+def run_with_files_there(runtime: DockerRuntime, spec: HelperSpec) -> ProcessResult:
+    while True:
+        try:
+            return runtime.run_helper(spec)
+        except RuntimeRefused as refusal:
+            spec = probing.without_missing_file(spec, refusal)
+
+
 def test_container_finds_the_devices_that_the_machine_itself_finds(
     runtime: DockerRuntime, image: str, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,7 +95,7 @@ def test_container_finds_the_devices_that_the_machine_itself_finds(
     environment = nvml.environment(gpus=2)
     folders = tuple(BoundPath(str(path)) for path in (nvml.library, tmp_path))
     grant = DeviceGrant(binds=folders, environment={**environment, "FAKE_NVML_OPENED": "/dev/null"})
-    done = runtime.run_helper(probing.probe_spec(look, image, grant, root=str(root)))
+    done = run_with_files_there(runtime, probing.probe_spec(look, image, grant, root=str(root)))
     there = read_report(done.exit_code, done.output)
 
     for name, value in environment.items():
@@ -99,6 +113,82 @@ def test_container_finds_the_devices_that_the_machine_itself_finds(
         (0, ""), (1, ""), (1, "1g.10gb"), (1, "1g.10gb"), (1, "1g.10gb"),
     ]  # fmt: skip
     assert runtime.list_containers(helpers.helper_labels("probe")) == []
+
+
+def test_engine_of_this_machine_tells_over_its_api_what_the_machine_tells(
+    runtime: DockerRuntime, image: str
+) -> None:
+    addresses = ("tcp://this-machine:2376", "unix:///this-machine.sock")
+    for address in addresses:
+        adopt_runtime(address, runtime)
+    there, here = (
+        probing.discover(Agent(name="this", address=address), shipped_vendors(), [image])
+        for address in addresses
+    )
+    assert there == here
+
+
+def build_machine(root: Path, fixture: MachineReport) -> None:
+    """Make the files, links and device nodes of a recorded machine below `root`."""
+    for directory in ("sys", "dev", "proc"):
+        (root / directory).mkdir(parents=True)
+    for path, target in fixture.links.items():
+        link = root / path[1:]
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(target)
+        (link.parent / target).mkdir(parents=True, exist_ok=True)
+    for path, text in fixture.files.items():
+        file = root / path[1:]
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    for path in fixture.paths:
+        if not (root / path[1:]).exists():
+            (root / path[1:]).mkdir(parents=True)
+    for path, node in fixture.nodes.items():
+        file = root / path[1:]
+        file.parent.mkdir(parents=True, exist_ok=True)
+        os.mknod(file, stat.S_IFCHR | node.mode, os.makedev(node.major, node.minor))
+        os.chown(file, 0, node.gid)
+
+
+def build_tools(folder: Path, fixture: MachineReport) -> list[BoundPath]:
+    """Make tools that print the recorded answers."""
+    cases: dict[str, list[str]] = {}
+    for key, output in fixture.commands.items():
+        name, *words = shlex.split(key)
+        cases.setdefault(name, []).append(
+            f"{shlex.quote(' '.join(words))}) printf %s {shlex.quote(output.stdout)}; exit {output.exit_code};;"
+        )
+    folder.mkdir()
+    for name, lines in cases.items():
+        script = "\n".join(["#!/bin/sh", 'case "$*" in', *lines, "esac", "exit 9"])
+        (folder / name).write_text(script)
+        (folder / name).chmod(0o755)
+    return [BoundPath(str(folder / name), f"/usr/local/bin/{name}") for name in cases]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "nvidia"])
+def test_each_vendors_recorded_machine_is_found_by_a_container(
+    runtime: DockerRuntime, image: str, tmp_path: Path, name: str
+) -> None:
+    fixture = machine_fixture(name)
+    vendor = vendor_named(fixture.vendor)
+    assert vendor
+    root = tmp_path / "machine"
+    build_machine(root, fixture.report)
+    grant = DeviceGrant(binds=tuple(build_tools(tmp_path / "tools", fixture.report)))
+    spec = probing.probe_spec(signs([vendor]) + look_at_devices(vendor), image, grant, root=str(root))
+    proc = MountSpec("bind", f"{MOUNTED_AT}/proc", str(root / "proc"), is_readonly=True)
+    done = run_with_files_there(runtime, replace(spec, mounts=(*spec.mounts, proc)))
+    report = replace(
+        read_report(done.exit_code, done.output),
+        runtimes=fixture.report.runtimes,
+        cdi_devices=fixture.report.cdi_devices,
+    )
+    reading = read_devices(vendor, report)
+    assert reading.devices == fixture.devices
+    assert not reading.problem
+    assert read_uses(vendor, reading.devices, report) == fixture.uses
 
 
 def test_container_can_open_no_device_that_it_sees(runtime: DockerRuntime, image: str, root: Path) -> None:
