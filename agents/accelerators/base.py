@@ -16,7 +16,6 @@ class AcceleratorDevice:
     size ("1g.10gb"). `facts`: what the vendor's description read and its grants need, such as the
     numbers of device nodes. `driver` is the version of the driver; `api_version` the newest version
     of the programming interface (CUDA, ROCm) that it can run, as 12040 for 12.4; 0: unknown.
-    `busy_with`: what uses the device outside Berth, "" if nothing does.
     """
 
     vendor: str
@@ -33,7 +32,6 @@ class AcceleratorDevice:
     facts: Mapping[str, str | int] = field(default_factory=dict)
     driver: str = ""
     api_version: int = 0
-    busy_with: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

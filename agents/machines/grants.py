@@ -19,7 +19,7 @@ from agents.models import Agent, AgentDevice, ResourceGroup, Withheld
 from agents.runtime.port import DeviceUnavailable
 from agents.vendors.selectors import known_vendor
 
-_REPORTED = [each.name for each in fields(AcceleratorDevice) if each.name != "busy_with"]
+_REPORTED = [each.name for each in fields(AcceleratorDevice)]
 
 
 class DevicePart(NamedTuple):
