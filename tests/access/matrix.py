@@ -206,6 +206,12 @@ POST   sharing-rules                       in         404        404        404 
 GET    sharing-rule                        in         404        404        404        404        404        404        200        404        404
 POST   sharing-rule                        in         404        404        404        404        404        404        302        404        404  sharing-form
 POST   delete-sharing-rule                 in         404        404        404        404        404        404        302        404        404
+GET    vendors                             in         404        404        404        404        404        404        200        404        404
+GET    new-vendor                          in         404        404        404        404        404        404        200        404        404
+POST   new-vendor                          in         404        404        404        404        404        404        302        404        404  vendor
+GET    vendor                              in         404        404        404        404        404        404        200        404        404
+POST   vendor                              in         404        404        404        404        404        404        302        404        404  vendor
+POST   delete-vendor                       in         404        404        404        404        404        404        302        404        404
 GET    resource-groups                     in         404        404        404        404        404        404        200        404        200
 GET    new-resource-group                  in         404        404        404        404        404        404        200        404        404
 POST   new-resource-group                  in         404        404        404        404        404        404        302        404        404  group-form
