@@ -41,9 +41,11 @@ class SharingRuleForm(forms.Form):
         widget=forms.TextInput(attrs={"list": "known-models", "autocomplete": "off"}),
         help_text=gettext_lazy("Empty: all models that have no rule of their own."),
     )
-    mode = forms.ChoiceField(choices=SharingMode.choices, label=gettext_lazy("Mode"))
+    mode = forms.ChoiceField(
+        choices=SharingMode.choices, initial=SharingMode.SLICE.value, label=gettext_lazy("Mode")
+    )
     smallest_share = forms.DecimalField(
-        initial="0.001",
+        initial="0.1",
         min_value=LEAST,
         max_value=MOST,
         max_digits=4,

@@ -33,6 +33,17 @@ LEVELS = {
     "cooperative": gettext_noop("can be stepped around"),
     "none": gettext_noop("not limited"),
 }
+MODES = {
+    "mig": "MIG",
+    "memory_limit": gettext_noop("memory limit"),
+    "mps": "MPS",
+    "hook": gettext_noop("hook library"),
+    "slice": gettext_noop("time slices"),
+    "cpx": "CPX",
+    "dmem": gettext_noop("memory cgroup"),
+    "cores": gettext_noop("cores"),
+    "vf": gettext_noop("virtual functions"),
+}
 AREA = {"rows": 3, "spellcheck": "false", "autocomplete": "off", "class": "form-control code"}
 
 
@@ -201,5 +212,5 @@ def _row(entry: VendorEntry) -> dict[str, Any]:
         "verified_title": _(VERIFIED[description.verified.by]),
         "note": description.verified.note,
         "is_measured": bool(description.measure.sources) or description.measure.way != "none",
-        "parts": [(mode, _(LEVELS[sharing.level])) for mode, sharing in description.partition.items()],
+        "parts": [(_(MODES[mode]), _(LEVELS[each.level])) for mode, each in description.partition.items()],
     }
