@@ -54,11 +54,17 @@ def meter_command(look: Look, *, python: str, folder: str, root: str) -> tuple[s
 def look_here(look: Look, root: str = "/") -> MachineReport:
     """Look at the machine of this process. Raises ProbeFailed."""
     command = look_command(look, python=sys.executable, folder=str(_FOLDER), root=root)
+    program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
-        done = subprocess.run(command, capture_output=True, timeout=ANSWERS_WITHIN_S, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ProbeFailed(str(error)[:500]) from error
-    return read_report(done.returncode, done.stdout or done.stderr)
+        output, errors = program.communicate(timeout=ANSWERS_WITHIN_S)
+    except subprocess.TimeoutExpired as error:
+        # Not waited for: one that hangs in a call of a driver cannot be killed.
+        program.kill()
+        for stream in (program.stdout, program.stderr):
+            if stream is not None:
+                stream.close()
+        raise ProbeFailed(f"The probe did not answer within {ANSWERS_WITHIN_S} s.") from error
+    return read_report(program.returncode, output or errors)
 
 
 def read_report(exit_code: int, output: bytes) -> MachineReport:

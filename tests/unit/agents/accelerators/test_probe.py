@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from agents.accelerators import probe
 from agents.accelerators.probe import ProbeFailed, look, look_here, nvml, read_report
 from agents.accelerators.report import CommandOutput, Look, command_key
 
@@ -58,6 +59,12 @@ def test_tool_speaks_the_same_language_everywhere(monkeypatch: pytest.MonkeyPatc
 def test_tool_that_hangs_or_prints_too_much_is_ended(script: str, problem: str) -> None:
     output = look.run([sys.executable, "-c", script], 0.5, 1_000_000)
     assert output == {"exit_code": None, "stdout": "", "problem": problem}
+
+
+def test_probe_that_hangs_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "ANSWERS_WITHIN_S", 0.3)
+    with pytest.raises(ProbeFailed, match="did not answer"):
+        look_here(Look(commands=(("sleep", "5"),)))
 
 
 @pytest.mark.parametrize(
