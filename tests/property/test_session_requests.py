@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import InvalidInput
-from common.values.resources import CPU, MEM, ResourceSlots
+from common.values.resources import CPU, MEM, MILLI, ResourceSlots
 from common.values.text import shown
 from sessions_app.core.container_spec import HOME
+from sessions_app.core.device_request import DevicePart
 from sessions_app.core.request import SessionRequest, parse_request
 
 scalars = (
@@ -126,3 +127,20 @@ def read(raw: object) -> tuple[SessionRequest | None, dict[str, list[str]]]:
         return parse_request(raw), {}
     except InvalidInput as refusal:
         return None, refusal.fields
+
+
+@given(st.integers(1, 200 * 2**30), st.data())
+def test_parts_of_a_device_get_their_memory_and_are_never_oversold(
+    device_mem: int, data: st.DataObject
+) -> None:
+    asked = data.draw(st.lists(st.tuples(st.integers(0, device_mem), st.integers(0, 100)), max_size=6))
+    parts = [DevicePart("cuda", *each) for each in asked if any(each)]
+    shares = [part.share(device_mem) for part in parts]
+
+    for part, share in zip(parts, shares, strict=True):
+        assert 0 < share <= MILLI
+        assert share * device_mem >= part.mem_bytes * MILLI
+        assert share * 100 >= part.cores * MILLI
+    if sum(shares) <= MILLI:
+        assert sum(part.mem_bytes for part in parts) <= device_mem
+        assert sum(part.cores for part in parts) <= 100
