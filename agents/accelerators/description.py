@@ -369,7 +369,7 @@ class VendorDescription(Strict):
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
     title: str
-    slot: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
+    slot: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
     verified: Verified
     match: Match
     discover: Discover

@@ -17,6 +17,7 @@ from agents.accelerators.description import (
     validated,
 )
 from common.i18n import gettext as _
+from common.values.resources import MIG, is_slot_name
 from common.values.text import quoted
 
 CAPABILITIES = ("IPC_LOCK", "SYS_NICE")
@@ -25,7 +26,6 @@ MOST_PATHS = 32
 MAX_MEM_BYTES = 2**50
 MAX_TITLE = 100
 NUMBER = "{n}"
-_NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 _PATH = re.compile(r"(?:/[\w.+@-]+)+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 # Directories of /dev through which other devices can be reached, and files of the machine itself: memory,
@@ -139,7 +139,7 @@ def _mistakes(vendor: DeviceFileVendor) -> Iterator[tuple[str, str]]:
 
 def _text_mistakes(vendor: DeviceFileVendor) -> Iterator[tuple[str, str]]:
     taken = {"cpu", "mem"}.union(*({each.name, each.slot} for each in shipped_vendors()))
-    if not _NAME.fullmatch(vendor.name):
+    if not is_slot_name(vendor.name) or vendor.name.startswith(MIG):
         sentence = _("{name} is not a name: small letters, digits and hyphens.")
         yield "name", sentence.format(name=quoted(vendor.name))
     elif vendor.name in taken:

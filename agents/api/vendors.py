@@ -61,7 +61,7 @@ class VendorFileChange(InputSerializer):
 
 
 class VendorFileInput(VendorFileChange):
-    name = TextField(max_length=32, help_text="Name of the vendor, and of the resource to request.")
+    name = TextField(max_length=31, help_text="Name of the vendor, and of the resource to request.")
     title = TextField(max_length=MAX_TITLE)
     model = TextField(max_length=MAX_TITLE, help_text="Name of the devices.")
     device = TextField(max_length=200, help_text=_DEVICE)

@@ -3,7 +3,7 @@
 import pytest
 
 from agents.accelerators.description import DescriptionError, parse_description, shipped_vendors, vendor_named
-from common.values.resources import slot_title
+from common.values.resources import SLOT_TITLES, slot_title
 
 GOOD = """\
 name: board
@@ -49,7 +49,10 @@ def test_a_mistake_is_refused_with_its_line(subtests: pytest.Subtests) -> None:
 
 def test_shipped_descriptions_are_valid_and_found_by_name() -> None:
     vendors = shipped_vendors()
-    assert len({vendor.name for vendor in vendors}) == len(vendors)
+    assert (
+        len({vendor.name for vendor in vendors}) == len({vendor.slot for vendor in vendors}) == len(vendors)
+    )
+    assert {vendor.slot for vendor in vendors} - {"mock"} == set(SLOT_TITLES), "each has a name for people"
     for vendor in vendors:
         assert vendor_named(vendor.name) is vendor
 

@@ -46,7 +46,7 @@ REFUSED += [
     for path in ("/", "/opt", "/usr", "/etc", "/opt/../etc", "/run/docker.sock", "/opt/x:/etc", "/usr/*", "opt/x", "/home/a")
 ]  # fmt: skip
 REFUSED += [
-    ("name", "cuda"), ("name", "nvidia"), ("name", "mem"), ("name", "Board"), ("name", ""), ("name", "b" * 33),
+    ("name", "cuda"), ("name", "nvidia"), ("name", "mem"), ("name", "Board"), ("name", ""), ("name", "b" * 32), ("name", "mig-1g"),
     ("title", ""), ("model", "a|b"), ("model", "{n}"), ("mem_bytes", -1), ("mem_bytes", 2**60),
     ("also", tuple(f"/dev/card{n}" for n in range(40))),
     ("variables", {"LD_PRELOAD": "x"}), ("variables", {"BERTH_X": "x"}), ("variables", {"NVIDIA_VISIBLE_DEVICES": "all"}),
