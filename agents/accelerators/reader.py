@@ -20,7 +20,7 @@ from agents.accelerators.filters import MAX_NUMBER, MAX_TEXT, filtered, number, 
 from agents.accelerators.report import Look, MachineReport, command_key
 from common.i18n import gettext_noop
 from common.values.resources import mig_slot
-from common.values.stored_message import StoredMessage
+from common.values.stored_message import StoredMessage, one_line
 
 PCI_DEVICES = "/sys/bus/pci/devices/*"
 MAX_DEVICES = 1024
@@ -51,9 +51,10 @@ class VendorReading:
 class _Unreadable(Exception):
     """A command without a usable answer."""
 
-    def __init__(self, text: str, tool: str, is_missing: bool = False) -> None:
+    def __init__(self, text: str, tool: str, *, quote: str = "", is_missing: bool = False) -> None:
         super().__init__(text)
-        self.message = StoredMessage(text, {"tool": tool})
+        name = "NVML" if tool == "berth-nvml" else tool
+        self.message = StoredMessage(text, {"tool": name}, storable(one_line(quote)) or "")
         self.is_missing = is_missing
 
 
@@ -454,9 +455,9 @@ def _answer_readers(source: Source, report: MachineReport) -> Iterator[Read]:
     output = report.commands.get(command_key(source.command))
     if output is None or output.problem:
         problem = "missing" if output is None else output.problem
-        raise _Unreadable(_FAILURES.get(problem, TOOL_FAILED), tool, problem == "missing")
+        raise _Unreadable(_FAILURES.get(problem, TOOL_FAILED), tool, is_missing=problem == "missing")
     if output.exit_code != 0:
-        raise _Unreadable(TOOL_FAILED, tool)
+        raise _Unreadable(TOOL_FAILED, tool, quote=output.stdout)
     try:
         if source.format == "csv":
             rows: list[Any] = [line for line in csv.reader(output.stdout.splitlines()) if line]

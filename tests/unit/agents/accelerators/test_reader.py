@@ -78,6 +78,17 @@ def test_of_a_tool_without_an_answer_the_devices_are_unknown_with_a_reason(
     read_uses(vendor, fixture.devices, report)
 
 
+def test_failure_of_nvidias_library_is_told_in_its_words() -> None:
+    fixture = machine_fixture("nvidia")
+    vendor = vendor_named("nvidia")
+    assert vendor is not None
+    output = CommandOutput(exit_code=1, stdout='{"error": "Driver/library version mismatch"}\x00\n')
+    reading = read_devices(
+        vendor, replace(fixture.report, commands=dict.fromkeys(fixture.report.commands, output))
+    )
+    assert str(reading.problem) == 'The tool “NVML” failed. ({"error": "Driver/library version mismatch"})'
+
+
 def test_values_in_another_locale_or_out_of_range_are_unknown_and_never_wrong() -> None:
     fixture = machine_fixture("gaudi")
     vendor = vendor_named("gaudi")
