@@ -1,5 +1,6 @@
 """Pages of one machine and of one of its accelerators."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,11 +19,13 @@ from accounts.web.form_errors import errors_as_messages
 from accounts.web.page_access import page_not_found, require_global_overseer
 from agents.accelerators.base import DeviceUse
 from agents.core.device_states import DeviceState, device_state
+from agents.core.mig_layouts import MigSizes, mig_sizes
 from agents.core.states import AgentState
 from agents.machines.withholding import RELEASABLE, quarantine_device, release_device
 from agents.metering.readings import present_uses, use_words
 from agents.models import Agent, AgentDevice
 from agents.selectors import access_agent
+from agents.sharing.partitions import request_layout, request_layout_of_model
 from agents.web.groups import superadmin_or_404
 from agents.web.rows import device_errors
 from common import clock
@@ -40,6 +43,7 @@ from sessions_app.selectors import visible_sessions
 
 SHOWN_SESSIONS = 50
 SHOWN_EVENTS = 30
+SHOWN_REFUSALS = 5
 WINDOWS = {
     MachineWindow.QUARTER: gettext_noop("15 minutes"),
     MachineWindow.HOUR: gettext_noop("1 hour"),
@@ -112,6 +116,7 @@ def device_page(request: HttpRequest, device_id: int) -> HttpResponse:
         "can_quarantine": not device.withheld,
         "can_release": device.withheld in RELEASABLE,
         "history": _history(device),
+        "mig": _mig(device) if may_do_everything(actor) else None,
         "device": device,
         "agent": device.agent,
         "facts": sorted((device.facts or {}).items()),
@@ -152,6 +157,57 @@ def release(request: HttpRequest, device_id: int) -> HttpResponse:
         release_device(actor=actor, device_id=device_id)
         messages.success(request, _("The device is given to sessions again."))
     return redirect("accelerator", device_id)
+
+
+@require_POST
+@login_required
+def split(request: HttpRequest, device_id: int) -> HttpResponse:
+    """Split a device, or all of its model in its group, into the MIG partitions of the form."""
+    actor = superadmin_or_404(request)
+    device = AgentDevice.objects.select_related("agent__resource_group").filter(pk=device_id).first()
+    sizes = mig_sizes(device.model, device.mem_bytes) if device else None
+    if device is None or sizes is None:
+        raise page_not_found()
+    with errors_as_messages(request, Conflict, InvalidInput):
+        layout = _typed_layout(request, sizes)
+        if request.POST.get("all"):
+            group = device.agent.resource_group
+            refusals = request_layout_of_model(actor=actor, group=group, model=device.model, layout=layout)
+            for refusal in refusals[:SHOWN_REFUSALS]:
+                messages.warning(request, f"{refusal.message} {refusal.hint}".strip())
+        else:
+            request_layout(actor=actor, agent_id=device.agent_id, device_id=device.pk, layout=layout)
+        messages.success(request, _("The partitions are being made. The device is withheld until then."))
+    return redirect("accelerator", device_id)
+
+
+def _typed_layout(request: HttpRequest, sizes: MigSizes) -> dict[str, int]:
+    """Return the partitions of the form as {profile: count}. Raises InvalidInput."""
+    layout: dict[str, int] = {}
+    for profile in sizes.profiles:
+        text = request.POST.get(profile.name, "").strip() or "0"
+        if not text.isascii() or not text.isdigit() or len(text) > 2:
+            raise InvalidInput(_("Give a number of partitions from 0 to 7 for each size."))
+        if int(text):
+            layout[profile.name] = int(text)
+    if problem := sizes.problem(layout):
+        raise InvalidInput(problem)
+    return layout
+
+
+def _mig(device: AgentDevice) -> dict[str, Any] | None:
+    """Return the sizes of partitions with the present counts; None if it has no MIG."""
+    sizes = None if device.parent_id else mig_sizes(device.model, device.mem_bytes)
+    if sizes is None:
+        return None
+    present = AgentDevice.objects.filter(
+        agent_id=device.agent_id, parent_id=device.device_id, is_present=True
+    ).values_list("profile", flat=True)
+    counts = device.wanted_layout if device.wanted_layout is not None else Counter(present)
+    rows = [
+        (profile, counts.get(profile.name, 0), sizes.compute // profile.compute) for profile in sizes.profiles
+    ]
+    return {"rows": rows, "compute": sizes.compute, "is_waiting": device.wanted_layout is not None}
 
 
 def _history(device: AgentDevice) -> list[dict[str, Any]]:

@@ -201,6 +201,7 @@ GET    accelerators                        in         404        404        404 
 GET    accelerator                         in         404        404        404        404        404        404        200        404        200
 POST   quarantine-device                   in         404        404        404        404        404        404        302        404        404  because
 POST   release-device                      in         404        404        404        404        404        404        302        404        404
+POST   split-device                        in         404        404        404        404        404        404        404        404        404
 GET    sharing-rules                       in         404        404        404        404        404        404        200        404        200
 POST   sharing-rules                       in         404        404        404        404        404        404        302        404        404  sharing-form
 GET    sharing-rule                        in         404        404        404        404        404        404        200        404        404

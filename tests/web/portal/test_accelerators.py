@@ -87,3 +87,18 @@ def test_a_quarantined_device_is_offered_to_nobody_until_it_is_released(place: P
     shown = admin.get(address).content.decode()
     assert "Accelerator quarantined" in shown
     assert "Accelerator released" in shown
+
+
+def test_a_device_is_split_into_what_fits(place: Place, admin: Client) -> None:
+    device = change(place, 0, vendor="nvidia", model="NVIDIA H100 80GB HBM3", mem_bytes=80 * 2**30)
+    address = f"/accelerators/{device.pk}/"
+    assert 'name="3g.40gb"' in admin.get(address).content.decode()
+    answer = admin.post(f"{address}split/", {"3g.40gb": "2", "1g.10gb": "1"}, follow=True)
+    assert "slices of memory" in answer.content.decode()
+    device.refresh_from_db()
+    assert device.wanted_layout is None
+
+    admin.post(f"{address}split/", {"3g.40gb": "1", "1g.10gb": "2"})
+    device.refresh_from_db()
+    assert device.wanted_layout == {"3g.40gb": 1, "1g.10gb": 2}
+    assert "being made" in admin.get(address).content.decode()
