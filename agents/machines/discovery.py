@@ -12,6 +12,7 @@ from django.db import transaction
 from agents.accelerators.description import VendorDescription
 from agents.events import CapacityChanged
 from agents.machines.accelerators import usable_devices, write_devices
+from agents.machines.health import judge_devices
 from agents.machines.lifecycle import push_agent_change
 from agents.machines.partitions import settle_partitions
 from agents.machines.probing import Discovery, discover
@@ -94,6 +95,9 @@ def record_discovery(agent_id: int, found: Discovery, version: int = 0) -> Agent
             "basis": _basis(agent, version),
             "problems": problems,
             "gone": _gone(before, rows, last.get("gone", {})),
+            "health": judge_devices(
+                agent, list(agent.devices.all()), found.rules, found.health, last.get("health", {})
+            ),
             "doubts": _judge_users(agent, rows, found.users, last.get("doubts", {})),
         },
     }

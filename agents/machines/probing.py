@@ -8,12 +8,13 @@ a tool or driver that fails costs only its own vendor.
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 from uuid import uuid4
 
 from django.conf import settings
 
 from agents.accelerators.base import AcceleratorDevice
-from agents.accelerators.description import VendorDescription
+from agents.accelerators.description import Health, VendorDescription
 from agents.accelerators.grant import BoundPath, DeviceGrant, DeviceNode, DriverRequest
 from agents.accelerators.probe import (
     ANSWERS_WITHIN_S,
@@ -25,7 +26,14 @@ from agents.accelerators.probe import (
     program_files,
     read_report,
 )
-from agents.accelerators.reader import is_present, look_at_devices, read_devices, read_measures, signs
+from agents.accelerators.reader import (
+    is_present,
+    look_at_devices,
+    read_devices,
+    read_health,
+    read_measures,
+    signs,
+)
 from agents.accelerators.report import Look, MachineReport
 from agents.machines.helpers import NO_IMAGE, helper_image, labels_once
 from agents.models import Agent
@@ -67,7 +75,8 @@ class Discovery:
     why, by vendor; MACHINE: for the machine as a whole. `users`: {device id: ids of processes that compute
     on it and belong to no container of this installation}. `nodes`: {path of a device node: id of its
     group}; `paths` are other existing files that grants name. `numa_cores`: {NUMA node: its cores, like
-    "0-15"}.
+    "0-15"}. `health`: values of the vendors' health sources by device id; `rules` judge them, by vendor,
+    without the `unknown` ones.
     """
 
     devices: tuple[AcceleratorDevice, ...] = ()
@@ -77,6 +86,8 @@ class Discovery:
     nodes: Mapping[str, int] = field(default_factory=dict)
     paths: tuple[str, ...] = ()
     numa_cores: Mapping[str, str] = field(default_factory=dict)
+    health: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    rules: Mapping[str, Health] = field(default_factory=dict)
 
 
 def discover(agent: Agent, vendors: Sequence[VendorDescription], image_ids: Sequence[str]) -> Discovery:
@@ -130,6 +141,8 @@ def _with_vendor(
         problems={**found.problems, **({vendor.name: reading.problem} if reading.problem else {})},
         nodes={**found.nodes, **{path: node.gid for path, node in report.nodes.items()}},
         paths=tuple(dict.fromkeys((*found.paths, *paths))),
+        health={**found.health, **read_health(vendor, reading.devices, report)},
+        rules={**found.rules, vendor.name: vendor.health},
     )
 
 

@@ -10,13 +10,13 @@ from django.utils.translation import gettext as _
 
 from accounts.selectors import require_superadmin
 from agents.core.states import AgentState
-from agents.events import CapacityChanged
+from agents.events import CapacityChanged, DevicesInTrouble
 from agents.machines.accelerators import usable_devices
 from agents.machines.lifecycle import push_agent_change
 from agents.machines.service import write_capacity
 from agents.models import Agent, AgentDevice, Withheld
 from common import clock
-from common.actors import Actor
+from common.actors import SYSTEM, Actor
 from common.audit import audit_log
 from common.errors import Conflict, InvalidInput, NotFound
 from common.messaging.events import publish
@@ -26,16 +26,19 @@ log = structlog.get_logger(__name__)
 REASON_LENGTH = 500
 RELEASABLE = (Withheld.ADMINISTRATOR, Withheld.QUARANTINE, Withheld.HELPER, Withheld.UNAVAILABLE)
 """Reasons that an administrator may lift; the others end by themselves."""
+TOLD = (Withheld.ADMINISTRATOR, Withheld.QUARANTINE)
+"""Reasons that the owners of sessions on the device are told."""
 TRIED_AGAIN_AFTER = timedelta(minutes=30)
 """Time after which a device that an engine could not give is given out again, if it is still there."""
 
 
 @transaction.atomic
 def withhold_devices(
-    agent_id: int, device_ids: Collection[int], *, kind: Withheld, because: str
+    agent_id: int, device_ids: Collection[int], *, kind: Withheld, because: str, actor: Actor = SYSTEM
 ) -> list[int]:
     """Give these devices of the agent to no new session; return the ids of those that were usable. Their
-    sessions continue. A device that is withheld already keeps its reason.
+    sessions continue, and their owners are told unless it says nothing about the device. A device that is
+    withheld already keeps its reason.
     """
     agent, devices = _lock(agent_id, Q(pk__in=device_ids, withheld=Withheld.NOTHING))
     changed = [device.pk for device in devices]
@@ -46,12 +49,19 @@ def withhold_devices(
         log.warning(
             "devices.withheld", agent_id=agent_id, device_ids=changed, kind=kind.value, because=because
         )
+        changes = {"kind": kind.value, "because": because[:REASON_LENGTH]}
+        targets = [(device, changes) for device in devices]
+        audit_log.record_many(actor=actor, action="agents.withhold_device", targets=targets)
         _publish_change(agent)
+        if kind in TOLD:
+            publish(DevicesInTrouble(tuple(changed), because[:REASON_LENGTH]))
     return changed
 
 
 @transaction.atomic
-def release_devices(agent_id: int, device_ids: Collection[int], *, kind: Withheld) -> list[int]:
+def release_devices(
+    agent_id: int, device_ids: Collection[int], *, kind: Withheld, actor: Actor = SYSTEM
+) -> list[int]:
     """Give these devices to sessions again; return the ids of those that were withheld for `kind`."""
     agent, devices = _lock(agent_id, Q(pk__in=device_ids, withheld=kind))
     changed = [device.pk for device in devices]
@@ -60,6 +70,8 @@ def release_devices(agent_id: int, device_ids: Collection[int], *, kind: Withhel
     )
     if changed:
         log.info("devices.released", agent_id=agent_id, device_ids=changed, kind=kind.value)
+        targets = [(device, {"kind": kind.value, "because": device.withheld_because}) for device in devices]
+        audit_log.record_many(actor=actor, action="agents.release_device", targets=targets)
         _publish_change(agent)
     return changed
 
@@ -73,11 +85,9 @@ def quarantine_device(*, actor: Actor, device_id: int, because: str) -> AgentDev
     reason = because.strip()[:REASON_LENGTH]
     if not reason:
         raise InvalidInput.at("because", _("Say why, for those who look after it next."))
-    if not withhold_devices(device.agent_id, [device.pk], kind=Withheld.ADMINISTRATOR, because=reason):
+    kind = Withheld.ADMINISTRATOR
+    if not withhold_devices(device.agent_id, [device.pk], kind=kind, because=reason, actor=actor):
         raise Conflict(_("The device is withheld already."))
-    audit_log.record(
-        actor=actor, action="agents.quarantine_device", target=device, changes={"because": reason}
-    )
     device.refresh_from_db()
     return device
 
@@ -89,19 +99,30 @@ def release_device(*, actor: Actor, device_id: int) -> AgentDevice:
     """
     device = _access_device(actor, device_id)
     kind = Withheld(device.withheld)
-    if kind not in RELEASABLE or not release_devices(device.agent_id, [device.pk], kind=kind):
+    if kind not in RELEASABLE or not release_devices(device.agent_id, [device.pk], kind=kind, actor=actor):
         raise Conflict(
             _("The device cannot be released."),
             hint=_("It is not withheld, or by what uses it outside Berth, or while it is being split."),
         )
-    audit_log.record(
-        actor=actor,
-        action="agents.release_device",
-        target=device,
-        changes={"because": device.withheld_because},
-    )
     device.refresh_from_db()
     return device
+
+
+@transaction.atomic
+def warn_of_device(device: AgentDevice, because: str) -> None:
+    """Say what is wrong with a device that is still given out, of a locked agent; "": nothing any more.
+    The owners of its sessions are told.
+    """
+    warning = because[:REASON_LENGTH]
+    if device.warning == warning:
+        return
+    AgentDevice.objects.filter(pk=device.pk).update(warning=warning)
+    audit_log.record(
+        actor=SYSTEM, action="agents.warn_of_device", target=device, changes={"because": warning}
+    )
+    if warning:
+        log.warning("devices.warned", agent_id=device.agent_id, device_id=device.pk, because=warning)
+        publish(DevicesInTrouble((device.pk,), warning))
 
 
 def _access_device(actor: Actor, device_id: int) -> AgentDevice:

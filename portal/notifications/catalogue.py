@@ -43,6 +43,7 @@ class Code(StrEnum):
     MONEY_SPENT = "money_spent"
     HOURS_SPENT = "hours_spent"
     PASSWORDS_TRIED = "passwords_tried"
+    DEVICE_TROUBLE = "device_trouble"
     ARRAY_FINISHED = "array_finished"
     ARRAY_FAILED = "array_failed"
     DEVICE_LIMITS_LOST = "device_limits_lost"
@@ -51,7 +52,7 @@ class Code(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Sentence:
     """Text and style of a notification. `text` takes the arguments {name}, {exit_code},
-    {image}, {date}, {minutes}, {left}, {amount}, {day}, {count}, {failed}; `more` is advice.
+    {image}, {date}, {minutes}, {left}, {amount}, {day}, {count}, {failed}, {because}; `more` is advice.
     Both are English and translated when shown. `page` is the linked page if the notification
     is not about a session.
     """
@@ -211,6 +212,12 @@ SENTENCES = MappingProxyType(
             "alert-triangle",
             Tone.WARN,
         ),
+        Code.DEVICE_TROUBLE: Sentence(
+            gettext_noop("An accelerator of “{name}” is in trouble: {because}"),
+            gettext_noop("The session goes on. Check its results, and start it again if they look wrong."),
+            "cpu",
+            Tone.WARN,
+        ),
         Code.TOKEN_ENDS_SOON: Sentence(
             gettext_noop("The token “{name}” expires on {date}."),
             gettext_noop("Create another one for what uses it."),
@@ -269,6 +276,7 @@ class Kind(StrEnum):
     ENDS_SOON = "ends_soon"
     TOKENS = "tokens"
     BUDGETS = "budgets"
+    DEVICES = "devices"
     SAFETY = "safety"
 
 
@@ -280,6 +288,7 @@ KIND_TITLES = MappingProxyType(
         Kind.ENDS_SOON: gettext_noop("A session ends soon"),
         Kind.TOKENS: gettext_noop("An API token expires soon"),
         Kind.BUDGETS: gettext_noop("A budget is nearly used up, or used up"),
+        Kind.DEVICES: gettext_noop("An accelerator of a session is in trouble"),
         Kind.SAFETY: gettext_noop("Somebody tries to get into your account"),
     }
 )
@@ -320,6 +329,7 @@ _CODES_BY_KIND = {
     ),
     Kind.TOKENS: (Code.TOKEN_ENDS_SOON,),
     Kind.BUDGETS: (Code.MONEY_NEARLY_SPENT, Code.HOURS_NEARLY_SPENT, Code.MONEY_SPENT, Code.HOURS_SPENT),
+    Kind.DEVICES: (Code.DEVICE_TROUBLE,),
     Kind.SAFETY: (Code.PASSWORDS_TRIED,),
 }
 KIND_BY_CODE = MappingProxyType({code: kind for kind, codes in _CODES_BY_KIND.items() for code in codes})

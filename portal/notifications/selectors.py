@@ -59,6 +59,9 @@ def notification_text(notification: Notification) -> str:
     code, arguments = Code(notification.code), notification.arguments
     if code in MONEY_CODES:
         arguments = {**arguments, **{name: format_money(arguments[name]) for name in ("left", "amount")}}
+    if code is Code.DEVICE_TROUBLE:  # a known reason, or the words of an administrator
+        because = arguments["because"]
+        arguments = {**arguments, "because": _(because)}
     text = _(SENTENCES[code].text).format(**arguments)
     return paragraph(filter(None, (text, low_utilization_text(arguments.get("low", ())))))
 

@@ -1,9 +1,11 @@
 """Subscribes to domain events that cause notifications."""
 
 from accounts.events import PasswordGuessingDetected
+from agents.events import DevicesInTrouble
 from common import clock
 from common.messaging.events import subscribe
 from portal.notifications.catalogue import Code
+from portal.notifications.device_trouble import notify_of_trouble
 from portal.notifications.service import notify
 from portal.notifications.session_end import notify_of_ends
 from portal.notifications.session_warning import notify_of_warnings
@@ -15,6 +17,7 @@ def listen() -> None:
     subscribe(SessionsEnded, on_sessions_ended)
     subscribe(SessionEndsSoon, on_session_ends_soon)
     subscribe(DeviceLimitsLost, on_device_limits_lost)
+    subscribe(DevicesInTrouble, on_devices_in_trouble)
     subscribe(PasswordGuessingDetected, on_passwords_tried)
 
 
@@ -36,6 +39,10 @@ def on_device_limits_lost(event: DeviceLimitsLost) -> None:
             arguments={"name": session.name},
             session_id=session.pk,
         )
+
+
+def on_devices_in_trouble(event: DevicesInTrouble) -> None:
+    notify_of_trouble(event.device_ids, event.because)
 
 
 def on_passwords_tried(event: PasswordGuessingDetected) -> None:

@@ -85,7 +85,7 @@ def test_a_quarantined_device_is_offered_to_nobody_until_it_is_released(place: P
     admin.post(f"{address}release/")
     assert place.agent.slots.get(slot_name="gpu").capacity == 5000
     shown = admin.get(address).content.decode()
-    assert "Accelerator quarantined" in shown
+    assert "Accelerator withheld" in shown
     assert "Accelerator released" in shown
 
 

@@ -21,6 +21,7 @@ def test_every_code_has_a_sentence(code: Code) -> None:
         "amount": "9.00",
         "count": 100,
         "failed": 5,
+        "because": "It is slow.",
     }
     filled = sentence.text.format(name="train", **arguments)
     assert ("train" in filled) is (code not in OF_THE_ACCOUNT)

@@ -1,0 +1,28 @@
+"""Tells owners of sessions that one of their accelerators is ill or withheld."""
+
+from collections.abc import Collection
+from zlib import crc32
+
+from common import clock
+from portal.notifications.catalogue import Code
+from portal.notifications.service import NewNotification, notify_many
+from sessions_app.models import ComputeSession
+
+
+def notify_of_trouble(device_ids: Collection[int], because: str) -> None:
+    """Tell the owners of the live sessions on these devices; once a day for the same reason."""
+    today = clock.now().date()
+    kernels = "kernels__allocations__devices__overlap"
+    affected = ComputeSession.objects.live().filter(**{kernels: list(device_ids)}).distinct()
+    notify_many(
+        [
+            NewNotification(
+                person_id=session.owner_id,
+                code=Code.DEVICE_TROUBLE,
+                happening=f"device-trouble:{session.pk}:{today}:{crc32(because.encode())}",
+                arguments={"name": session.name, "because": because},
+                session_id=session.pk,
+            )
+            for session in affected
+        ]
+    )
