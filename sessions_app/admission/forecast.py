@@ -82,9 +82,10 @@ def forecast_waiting_session(actor: Actor, session: ComputeSession) -> WaitForec
 def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
     """Return the forecast for `request` if it were submitted now.
 
-    Raises what `enqueue_session` raises. At most 21 queries, 3 more where there are budgets and 2 for accelerators, for
-    any number of folders, machines and waiting sessions; half of them if nothing in the resource
-    group changed since its last forecast. Permissions and limits are read each time.
+    Raises what `enqueue_session` raises. At most 21 queries, 3 more where there are budgets and 2
+    for accelerators, for any number of folders, machines and waiting sessions; half of them if
+    nothing in the resource group changed since its last forecast. Permissions and limits are read
+    each time.
     """
     inputs = check_session(actor, elements_of(request))
     request, image, group = inputs.request, inputs.image, inputs.group

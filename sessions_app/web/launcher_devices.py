@@ -28,8 +28,8 @@ class DeviceCard:
     slices of one size.
 
     `key` is the slot, and for a model ":" and its name. `free` and `total` count devices, `most` those
-    of the largest machine. `is_mixed`: `mem_bytes` is that of the smallest. `part_words` says how a part is separated from others; "" if no part is
-    given.
+    of the largest machine. `is_mixed`: `mem_bytes` is that of the smallest. `part_words` says how a
+    part is separated from others; "" if no part is given.
     """
 
     key: str
