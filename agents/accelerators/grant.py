@@ -25,10 +25,13 @@ class DriverRequest:
 
 @dataclass(frozen=True, slots=True)
 class BoundPath:
-    """File or directory of the machine that a container sees read-only at `target` ("": the same path)."""
+    """File or directory of the machine that a container sees read-only at `target` ("": the same path).
+    `is_in_engine`: it is in the engine's own directory, as the files of volumes are.
+    """
 
     source: str
     target: str = ""
+    is_in_engine: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -189,8 +189,8 @@ class HookLibrary(TimeSlices):
             environment=self._limits(share),
             volumes=(SharedVolume(volume, LIBRARY_DIRECTORY, is_readonly=True),),
             binds=(
-                BoundPath(f"{files}/ld.so.preload", "/etc/ld.so.preload"),
-                BoundPath(f"{files}/overrideEnv", "/overrideEnv"),
+                BoundPath(f"{files}/ld.so.preload", "/etc/ld.so.preload", is_in_engine=True),
+                BoundPath(f"{files}/overrideEnv", "/overrideEnv", is_in_engine=True),
             ),
         )
 

@@ -10,6 +10,7 @@ end() {
     exit 0
 }
 trap end TERM INT
+chmod 1777 /dev/shm "$CUDA_MPS_PIPE_DIRECTORY"  # sessions are other users
 nvidia-smi --compute-mode=EXCLUSIVE_PROCESS >/dev/null
 nvidia-cuda-mps-control -f &
 daemon=$!

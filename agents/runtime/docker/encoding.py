@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import Any
 
 from agents.accelerators.description import no_accelerators
-from agents.accelerators.grant import DeviceGrant, DriverRequest
+from agents.accelerators.grant import BoundPath, DeviceGrant, DriverRequest
 from agents.runtime.port import (
     HELPER_FILES_AT,
     ContainerSpec,
@@ -241,12 +241,24 @@ def files_archive(files: Mapping[str, bytes]) -> bytes:
 
 
 def _mounts(mounts: Sequence[MountSpec], grant: DeviceGrant) -> Json:
-    bound = [MountSpec("bind", path.target or path.source, path.source, True) for path in grant.binds]
-    bound += [MountSpec("volume", each.target, each.name, each.is_readonly) for each in grant.volumes]
+    volumes = [MountSpec("volume", each.target, each.name, each.is_readonly) for each in grant.volumes]
+    as_it_is = {
+        "VolumeOptions": {"NoCopy": True}
+    }  # an empty one would get the owner and mode of the image's directory
     return {
-        "Mounts": [_mount(mount) for mount in (*mounts, *bound) if mount.kind != "tmpfs"],
+        "Mounts": [
+            *(_mount(mount) for mount in mounts if mount.kind != "tmpfs"),
+            *(_mount(mount) | as_it_is for mount in volumes),
+            *(_bound(path) for path in grant.binds),
+        ],
         "Tmpfs": {mount.target: _tmpfs(mount) for mount in mounts if mount.kind == "tmpfs"},
     }
+
+
+def _bound(path: BoundPath) -> Json:
+    body = _mount(MountSpec("bind", path.target or path.source, path.source, True))
+    # Engines refuse to bind what is in their own directory unless they can unmount it everywhere.
+    return body | ({"BindOptions": {"Propagation": "rslave"}} if path.is_in_engine else {})
 
 
 def _memory_lock(grant: DeviceGrant) -> list[Json]:
