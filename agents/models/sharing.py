@@ -28,7 +28,8 @@ class SharingRule(models.Model):
     """Rule by which devices of one model, or of all models (""), of a group are shared among sessions
     that ask for a part. The rule of a model precedes that of all models; without any, time slicing.
 
-    `smallest_share` is in milli-devices. `hook_image` holds the hook library (`libvgpu.so`), which
+    `smallest_share` is in milli-devices; with MPS all parts have this size, because its limits are those
+    of the device's daemon. `hook_image` holds the hook library (`libvgpu.so`), which
     Berth does not ship. `mig_on_demand`: partitions may be made on an empty device for a session that
     asks for a profile of which none is free.
     """

@@ -182,7 +182,8 @@ HELPER_FILES_AT = "/opt/berth"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HelperSpec:
-    """A program of Berth that runs on the machine as root. Only for images that Berth built.
+    """A program of Berth that runs on the machine as root. Only for images that Berth built, and without
+    any right on the machine for one that an administrator named (`agents.sharing`).
 
     It has no capabilities but those listed, no files of the machine but those of `mounts`, and no
     devices but those of `grant`, whose `syscalls` are ignored: the engine's own profile holds.

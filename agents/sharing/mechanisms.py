@@ -135,7 +135,7 @@ class Mps(TimeSlices):
 
     def prepare(self, share: Share, runtime: ContainerRuntime) -> DeviceGrant:
         try:
-            ensure_daemon(share.agent, share.device, share.rule, runtime)
+            ensure_daemon(share, runtime)
         except RuntimeUnavailable:
             raise
         except RuntimeFault as fault:
@@ -264,14 +264,15 @@ class Partition(TimeSlices):
         return Finding(Isolation.HARDWARE)
 
 
-def ensure_daemon(agent: Agent, device: AgentDevice, rule: SharingRule, runtime: ContainerRuntime) -> None:
+def ensure_daemon(share: Share, runtime: ContainerRuntime) -> None:
     """Start the MPS daemon of the device with the limits of the rule, unless it runs. One that runs with
-    others is replaced only if one session at most is on the device. Raises RuntimeFault.
+    others is replaced only if no other session is on the device. Raises RuntimeFault.
     """
-    limits = mps.DaemonSettings.of(device, rule.smallest_share)
-    if device.occupied > rule.smallest_share and mps.is_running(runtime, device):
+    device = share.device
+    if device.occupied > share.milli and mps.is_running(runtime, device):
         return
-    spec = mps.daemon_spec(device, limits, image_for(runtime), device_grant(agent, device))
+    limits = mps.DaemonSettings.of(device, share.rule.smallest_share)
+    spec = mps.daemon_spec(device, limits, image_for(runtime), device_grant(share.agent, device))
     mps.ensure_daemon(runtime, spec)
 
 

@@ -291,6 +291,10 @@ def _objection(rule: SharingRule, request: SessionRequest, share: int) -> str:
         return _("The smallest part of a device is {amount}.").format(
             amount=f"{rule.smallest_share / MILLI:g}"
         )
+    if rule.mode == SharingMode.MPS and share != rule.smallest_share:
+        return _("All parts of a device have one size here: {amount}.").format(
+            amount=f"{rule.smallest_share / MILLI:g}"
+        )
     if request.isolation and not rule.isolation.is_at_least(Isolation(request.isolation)):
         return _("Parts of a device are isolated at the level “{level}”, below “{least}”.").format(
             level=rule.isolation.value, least=request.isolation

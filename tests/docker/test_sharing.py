@@ -1,4 +1,4 @@
-"""What limits parts of devices on a real engine, with stand-ins for NVIDIA's programs and for a hook library."""
+"""Limits of parts of devices on a real engine, with stand-ins for NVIDIA's programs and a hook library."""
 
 import io
 import json

@@ -9,6 +9,7 @@ from agents.models import AgentDevice, Withheld
 from agents.sharing import helpers, mps
 from agents.sharing.service import create_sharing_rule
 from common.actors import SYSTEM
+from common.errors import InvalidInput
 from portal.models import Notification
 from scheduler.tick import run_tick
 from sessions_app.core.states import Reason, Status
@@ -188,6 +189,10 @@ def test_part_of_another_size_than_the_daemons_limits_claims_nothing(
     place: Place, engine: NvidiaEngine
 ) -> None:
     share_by(place, "mps", smallest_share=250)
+    with pytest.raises(InvalidInput, match=r"one size here: 0\.25"):
+        launched(place, 0.5)
+    launched(place)
+    place.group.sharing_rules.update(smallest_share=500)  # the daemon keeps its limits while it has clients
     level, note = isolation(launched(place, 0.5))
     assert (level, "20480 MiB and 25 %" in note) == ("none", True)
 

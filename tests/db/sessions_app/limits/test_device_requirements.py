@@ -151,7 +151,9 @@ def test_a_slice_that_no_machine_has_is_refused_with_those_that_exist(place: Pla
 
 def test_rules_of_sharing_decide_what_part_may_be_asked_for(place: Place) -> None:
     SharingRule.objects.create(group=place.group, model=H100, mode=SharingMode.FORBIDDEN)
-    SharingRule.objects.create(group=place.group, mode=SharingMode.MPS, smallest_share=250)
+    SharingRule.objects.create(
+        group=place.group, mode=SharingMode.HOOK, smallest_share=250, hook_image="hook:1"
+    )
 
     sentence, hint, _names = refusal(place, {"cuda": 0.5})
     assert (
@@ -162,10 +164,11 @@ def test_rules_of_sharing_decide_what_part_may_be_asked_for(place: Place) -> Non
     assert refusal(place, {"cuda": 0.3}, device_model="H100")[1] == "Ask for a whole device."
     assert "smallest part of a device is 0.25" in refusal(place, {"cuda": 0.2}, device_model="A100")[0]
     assert (
-        "at the level “server”, below “driver”"
+        "at the level “cooperative”, below “driver”"
         in refusal(place, {"cuda": 0.5}, device_model="A100", isolation="driver")[0]
     )
-    assert enqueue(place, {"cuda": 0.5}, device_model="A100", isolation="server").isolation == "server"
+    admitted = enqueue(place, {"cuda": 0.5}, device_model="A100", isolation="cooperative")
+    assert admitted.isolation == "cooperative"
     assert enqueue(place, {"cuda": 1}, isolation="driver").requested_slots["cuda"] == 1000
 
 
