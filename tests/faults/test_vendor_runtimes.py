@@ -9,10 +9,9 @@ from uuid import uuid4
 import pytest
 
 from agents.accelerators.base import AcceleratorDevice
-from agents.accelerators.description import vendor_named
+from agents.accelerators.description import no_accelerators, vendor_named
 from agents.accelerators.grant import NO_DEVICES, DeviceGrant
 from agents.accelerators.grants import GrantedDevice, MachineFacts, build_grant
-from agents.accelerators.vendor_runtimes import NO_ACCELERATORS
 from agents.runtime.docker.sync_runtime import DockerRuntime
 from agents.runtime.port import ContainerSpec
 from tests.engines import LABELS
@@ -48,7 +47,7 @@ def engine(world: World, tmp_path: Path, told: Path) -> Iterator[DockerRuntime]:
     own = OwnEngine(world.home, "vendor", runtimes={"nvidia": program, "habana": program})
     own.start()
     repository, _, tag = IMAGE.partition(":")
-    greedy = [f"ENV {name}=all" for name in NO_ACCELERATORS]
+    greedy = [f"ENV {name}=all" for name in no_accelerators()]
     with own.client() as client:
         client.import_image_from_data(
             image_root(), repository=repository, tag=tag, changes=["ENV PATH=/bin", *greedy]
@@ -66,7 +65,7 @@ def environment_of(runtime: DockerRuntime, told: Path, grant: DeviceGrant) -> di
         image=IMAGE,
         labels=LABELS,
         command=("sleep", "infinity"),
-        environment=dict.fromkeys(NO_ACCELERATORS, "all"),
+        environment=dict.fromkeys(no_accelerators(), "all"),
         cpu_milli=100,
         mem_bytes=64 * 2**20,
         grant=grant,
@@ -81,7 +80,7 @@ def environment_of(runtime: DockerRuntime, told: Path, grant: DeviceGrant) -> di
 
 
 def test_default_runtime_of_a_vendor_is_told_of_the_grant_alone(engine: DockerRuntime, told: Path) -> None:
-    assert environment_of(engine, told, NO_DEVICES).items() >= NO_ACCELERATORS.items()
+    assert environment_of(engine, told, NO_DEVICES).items() >= no_accelerators().items()
 
     gaudi = vendor_named("gaudi")
     assert gaudi is not None
@@ -96,4 +95,4 @@ def test_default_runtime_of_a_vendor_is_told_of_the_grant_alone(engine: DockerRu
     ]  # fmt: skip
     grant = build_grant(gaudi, devices, MachineFacts(runtimes=("runc", "habana", "nvidia")))
     seen = environment_of(engine, told, grant)
-    assert seen.items() >= {**NO_ACCELERATORS, "HABANA_VISIBLE_DEVICES": "2,3"}.items()
+    assert seen.items() >= {**no_accelerators(), "HABANA_VISIBLE_DEVICES": "2,3"}.items()
