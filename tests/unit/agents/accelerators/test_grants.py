@@ -48,10 +48,6 @@ def hook(driver: str, *ids: str) -> dict[str, Any]:
         "Env": {
             "NVIDIA_VISIBLE_DEVICES": ",".join(ids),
             "NVIDIA_DRIVER_CAPABILITIES": "compute,utility,graphics,video",
-            "NVIDIA_GDRCOPY": "disabled",
-            "NVIDIA_GDS": "disabled",
-            "NVIDIA_MOFED": "disabled",
-            "NVIDIA_NVSWITCH": "disabled",
         },
     }
 
