@@ -1,5 +1,6 @@
 """REST endpoints of accelerators: measurements of a session's and of a machine's, and all as they are now."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, TypeVar
 from uuid import UUID
@@ -29,7 +30,7 @@ from sessions_app.metrics.device_history import (
     session_device_metrics,
 )
 from sessions_app.metrics.history import Window
-from sessions_app.metrics.present_devices import PresentDevice, Top, present_devices, top_devices
+from sessions_app.metrics.present_devices import PresentDevice, PresentDevicePages, Top, top_devices
 from sessions_app.selectors import Action, access_session
 
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -193,11 +194,11 @@ class DeviceListView(GenericAPIView[AgentDevice]):
         actor = actor_of(request)
         if not sees_everything(actor):
             require_superadmin(actor)
-        devices: list[PresentDevice]
+        devices: Sequence[PresentDevice] | PresentDevicePages
         if query_value(request, "top", usual=""):
             devices = top_devices(actor, _chosen(request, "top", Top, Top.WASTED))
         else:
-            devices = present_devices(actor)
+            devices = PresentDevicePages(actor)
         page = self.paginate_queryset(devices)  # type: ignore[arg-type]  # lists are paginated, too
         return self.get_paginated_response(PresentDeviceOut(page, many=True).data)
 

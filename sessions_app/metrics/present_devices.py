@@ -159,6 +159,23 @@ def present_devices(actor: Actor, *, agent_id: int | None = None) -> list[Presen
     return _rows(actor, f"{_PRESENT} WHERE {where} {_ORDER}", values)
 
 
+class PresentDevicePages:
+    """All accelerators of the machines in use in the order of `present_devices`, read by slices, for
+    actors who see everything. One query each.
+    """
+
+    def __init__(self, actor: Actor) -> None:
+        self._actor = actor
+
+    def __len__(self) -> int:
+        return AgentDevice.objects.exclude(agent__state=AgentState.RETIRED).count()
+
+    def __getitem__(self, part: slice) -> list[PresentDevice]:
+        start, stop = part.start or 0, part.stop
+        page = f"OFFSET {int(start)}" + ("" if stop is None else f" LIMIT {int(stop) - int(start)}")
+        return _rows(self._actor, f"{_PRESENT} WHERE agent.state <> %(retired)s {_ORDER} {page}", _values())
+
+
 def top_devices(actor: Actor, by: Top) -> list[PresentDevice]:
     """Return at most TOP notable devices by their last quarter of an hour, for those who see
     everything. One query.

@@ -211,6 +211,7 @@ function presentWords(kernel, chart) {
     return value === undefined ? "" : format(words ?? "{amount}", { amount: amount(chart.unit, value / chart.divisor) });
   });
   const used = told.filter(Boolean).join(", ");
+  if (!used && chart.isSmall) return gettext("not measured");
   if (!used) return chart.ofDevices ? gettext("not measured on this machine") : gettext("not known");
   if (chart.ofDevices && kernel.limits.devices_are_shared) return format(gettext("{used}, by all who share them"), { used });
   if (!limitOf(chart, kernel)) return used;

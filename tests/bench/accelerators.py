@@ -43,7 +43,13 @@ def bench(options: Options) -> list[Row]:
         measure_devices()
         port, _ = cleanup.enter_context(web_process(environment))
         visitor = Visitor(port, sign_in(superadmin))
-        pages = ("/accelerators/", "/accelerators/?tab=models", f"/agents/{agents[0].pk}/", "/sessions/new/")
+        pages = (
+            "/accelerators/",
+            "/api/v1/devices/",
+            "/api/v1/devices/?top=wasted",
+            f"/agents/{agents[0].pk}/",
+            "/sessions/new/",
+        )
         measures = [
             Measure("recording 1,000 × 8 every 10 s", "cores", recorded, target=never_above(RECORDING_LIMIT)),
             *(

@@ -1,11 +1,14 @@
 """Devices over REST and on pages."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.test import Client
 
 from accounts.models import User
+from agents.accelerators.base import DeviceUse
+from agents.metering.collector import measure_devices
 from agents.models import AgentDevice
 from scheduler.tick import run_tick
 from sessions_app.models import KernelAllocation
@@ -65,3 +68,18 @@ def test_an_agent_tells_what_is_held_of_each_device(place: Place) -> None:
         (1, 0, True),
         (2, 0, False),
     ]
+
+
+def test_all_accelerators_are_listed_by_pages_with_their_use(place: Place, people: Any) -> None:
+    place.runtime.accelerators.use(DeviceUse(device_id="gpu-2", percent=7, mem_bytes=2**30))
+    measure_devices()
+    client = api_client(people.superadmin)
+    page = client.get("/api/v1/devices/?page_size=2&page=2").json()
+    assert (page["count"], page["next"]) == (3, None)
+    [device] = page["results"]
+    names = ("index", "state", "percent", "mem_bytes", "watts", "holders")
+    assert [device[name] for name in names] == [2, "free", 7, 2**30, None, []]
+    assert client.get("/api/v1/devices/?top=busiest").json()["results"] == []
+    assert client.get("/api/v1/devices/?top=coldest").status_code == 400
+    machine = client.get(f"/api/v1/agents/{place.agent.pk}/devices/?window=1d").json()
+    assert [device["name"] for device in machine["devices"]] == ["gpu 0", "gpu 1", "gpu 2"]
