@@ -17,24 +17,26 @@ FULL_PERCENT = 100
 class DeviceAllocation:
     """Allocation of a kernel on devices of one kind, in thousandths of a device.
 
-    `devices`: memory in bytes of each device, by its primary key.
+    `devices`: memory in bytes of each device, by its primary key; None where used memory says nothing
+    about work, as frameworks take all of it.
     """
 
     kernel_id: object
     milli: int
-    devices: Mapping[int, int]
+    devices: Mapping[int, int | None]
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceShare:
     """Accelerators allocated to a kernel: `milli` thousandths on `count` devices.
 
-    `mem_bytes`: total memory of these devices. `is_alone`: no other kernel shares any of them.
+    `mem_bytes`: total memory of these devices; None if it is not to be judged. `is_alone`: no other
+    kernel shares any of them.
     """
 
     milli: int
     count: int
-    mem_bytes: int
+    mem_bytes: int | None
     is_alone: bool
 
 
@@ -78,7 +80,7 @@ def _device_usage(
     share = DeviceShare(
         milli=sum(part.milli for part in parts),
         count=len(devices),
-        mem_bytes=sum(devices.values()),
+        mem_bytes=known_sum(list(devices.values())),
         is_alone=all(len(holders[key]) == 1 for key in devices),
     )
     reported = [uses.get(key) for key in devices]
@@ -127,6 +129,8 @@ def amounts_of(share: DeviceShare, percent: int | None, mem_bytes: int | None) -
     used_milli = (
         percent * share.count * MILLI // FULL_PERCENT if percent is not None and share.is_alone else None
     )
+    if share.mem_bytes is None:
+        return Amount(used_milli, share.milli), NOT_MEASURED
     held_bytes = share.mem_bytes * share.milli // (share.count * MILLI)
     return Amount(used_milli, share.milli), Amount(mem_bytes if share.is_alone else None, held_bytes)
 

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from agents.accelerators.description import vendor_named
 from agents.core.isolation import Isolation
 from agents.metering.readings import present_uses, use_words
 from agents.models import AgentDevice
@@ -89,6 +90,11 @@ def _own_memory(row: KernelAllocation, device: AgentDevice) -> int | None:
     return None if usage is None else usage.own_device_mem.get(str(device.pk))
 
 
+def _judged_memory(device: AgentDevice) -> int | None:
+    vendor = vendor_named(device.vendor) if device.vendor else None
+    return None if vendor is not None and vendor.measure.idle.when_held else device.mem_bytes
+
+
 def device_allocations(agent_ids: Collection[int]) -> list[DeviceAllocation]:
     """Return the allocations of devices of these machines by kernel, where devices are known.
 
@@ -99,5 +105,5 @@ def device_allocations(agent_ids: Collection[int]) -> list[DeviceAllocation]:
     return [
         DeviceAllocation(row.kernel_id, row.amount, memory)
         for row in rows
-        if (memory := {pk: devices[pk].mem_bytes for pk in row.devices if pk in devices})
+        if (memory := {pk: _judged_memory(devices[pk]) for pk in row.devices if pk in devices})
     ]

@@ -115,7 +115,7 @@ class KernelUsage(models.Model):
     """Last reading of a kernel's counters, by the engine's clock, and its accelerators.
 
     The next reading is compared with it. The accelerator columns outlive the allocation; null:
-    none, or not measurable.
+    none, or not measurable; `device_mem_total` also where used memory says nothing about work.
     """
 
     kernel = models.OneToOneField(Kernel, on_delete=models.CASCADE, primary_key=True, related_name="usage")
