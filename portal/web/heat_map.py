@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 from django.urls import reverse
-from django.utils.html import format_html
+from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
@@ -58,54 +59,65 @@ def heat_groups(
 ) -> list[HeatGroup]:
     """Return the drawing of the machines, which come in the order of their groups."""
     titles = {state: _(title).lower() for state, title in STATE_TITLES.items()}
+    address = reverse("agent", args=[0])
+    drawn: dict[tuple[_Look, ...], tuple[str, str]] = {}  # many machines look the same
     groups = []
     for name, members in groupby(machines, key=lambda each: each[0].group):
-        items = [_item(machine, cells, percents, titles) for machine, cells in members]
-        groups.append(HeatGroup(name, len(items), mark_safe("".join(items))))  # noqa: S308 escaped below
+        items = []
+        for machine, cells in members:
+            looks = tuple(_look(cell, state, percents.get(cell.id)) for cell, state in cells)
+            if looks not in drawn:
+                drawn[looks] = _picture(looks), _words(looks, titles)
+            picture, words = drawn[looks]
+            title, url = escape(machine.name), address.replace("/0/", f"/{machine.agent_id}/")
+            items.append(
+                f'<li><a href="{url}" aria-label="{title}: {words}">{picture}'
+                f'<span class="heat-name" aria-hidden="true">{title}</span></a></li>'
+            )
+        groups.append(HeatGroup(name, len(items), mark_safe("".join(items))))  # noqa: S308 names are escaped
     return groups
 
 
-def _item(
-    machine: DeviceMachine,
-    cells: list[tuple[DeviceCell, DeviceState]],
-    percents: Mapping[int, float],
-    titles: Mapping[DeviceState, str],
-) -> SafeString:
-    columns = len(cells) if len(cells) <= ONE_ROW else (len(cells) + 1) // 2
+class _Look(NamedTuple):
+    """Look of one square: its state, the class of its use, the filled part of its height."""
+
+    state: DeviceState
+    use: str
+    part: float
+    has_warning: bool
+
+
+def _look(cell: DeviceCell, state: DeviceState, percent: float | None) -> _Look:
+    is_used = state in (DeviceState.HELD, DeviceState.SHARED)
+    use = f"is-use-{min(3, int(percent) // QUARTER)}" if percent is not None else "is-held"
+    part = CELL * cell.occupied / MILLI if state is DeviceState.SHARED else 0
+    return _Look(state, use if is_used else f"is-{state}", part, cell.has_warning)
+
+
+def _words(looks: tuple[_Look, ...], titles: Mapping[DeviceState, str]) -> str:
+    counts = Counter(look.state for look in looks)
+    return escape(", ".join(f"{counts[state]} {title}" for state, title in titles.items() if counts[state]))
+
+
+def _picture(looks: tuple[_Look, ...]) -> str:
+    """Return an SVG with one path for each class."""
+    columns = len(looks) if len(looks) <= ONE_ROW else (len(looks) + 1) // 2
     paths: dict[str, str] = {}
-    for number, (cell, state) in enumerate(cells):
-        x, y = STRIDE * (number % columns), STRIDE * (number // columns)
-        for name, path in _paths(cell, state, percents.get(cell.id), x, y):
+    for number, look in enumerate(looks):
+        for name, path in _paths(look, STRIDE * (number % columns), STRIDE * (number // columns)):
             paths[name] = paths.get(name, "") + path
-    rows = (len(cells) + columns - 1) // columns
+    width, height = STRIDE * columns, STRIDE * (-(-len(looks) // columns))
     drawn = "".join(f'<path class="{name}" d="{path}"/>' for name, path in paths.items())
-    width, height = STRIDE * columns, STRIDE * rows
-    counts = Counter(state for _cell, state in cells)
-    words = ", ".join(f"{counts[state]} {title}" for state, title in titles.items() if counts[state])
-    return format_html(
-        '<li><a href="{}" aria-label="{}: {}"><svg viewBox="-1 -1 {} {}" width="{}" height="{}" aria-hidden="true">'
-        '{}</svg><span class="heat-name" aria-hidden="true">{}</span></a></li>',
-        reverse("agent", args=[machine.agent_id]), machine.name, words, width, height, width, height,
-        mark_safe(drawn), machine.name,  # noqa: S308 numbers and names of classes
-    )  # fmt: skip
+    size = f'viewBox="-1 -1 {width} {height}" width="{width}" height="{height}"'
+    return f'<svg {size} aria-hidden="true">{drawn}</svg>'
 
 
-def _paths(
-    cell: DeviceCell, state: DeviceState, percent: float | None, x: int, y: int
-) -> Iterable[tuple[str, str]]:
+def _paths(look: _Look, x: int, y: int) -> Iterable[tuple[str, str]]:
     square = f"M{x} {y}h{CELL}v{CELL}h-{CELL}z"
-    if state is DeviceState.SHARED:
-        part = CELL * cell.occupied / MILLI
+    if look.part:
         yield "is-free", square
-        yield _by_use(percent), f"M{x} {y + CELL - part:g}h{CELL}v{part:g}h-{CELL}z"
-    elif state is DeviceState.HELD:
-        yield _by_use(percent), square
+        yield look.use, f"M{x} {y + CELL - look.part:g}h{CELL}v{look.part:g}h-{CELL}z"
     else:
-        yield f"is-{state}", square + _MARKS.get(state, "")
-    if cell.has_warning:
+        yield look.use, square + _MARKS.get(look.state, "")
+    if look.has_warning:
         yield "has-warning", f"M{x + 5} {y}h5v5z"
-
-
-def _by_use(percent: float | None) -> str:
-    """Return the class of a held device: by quarters of its use, if that is measured."""
-    return "is-held" if percent is None else f"is-use-{min(3, int(percent) // QUARTER)}"
