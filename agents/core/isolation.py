@@ -74,3 +74,12 @@ OFFERED: Mapping[SharingMode, Isolation] = MappingProxyType(
     }
 )
 """Isolation of a part of a device by mode, if its mechanism works on the machine."""
+LIMITS_MEMORY_FROM = 13040
+"""Version of CUDA that the first driver with limits of memory (R615) can run."""
+
+
+def offered_isolation(mode: SharingMode, api_version: int) -> Isolation:
+    """Return the isolation of a part where the driver can run this version of CUDA; 0: unknown."""
+    if mode is SharingMode.MEMORY and 0 < api_version < LIMITS_MEMORY_FROM:
+        return Isolation.NONE
+    return OFFERED[mode]

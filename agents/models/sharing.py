@@ -7,7 +7,7 @@ from django.db.models import Q
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from agents.core.isolation import OFFERED, Isolation
+from agents.core.isolation import OFFERED, Isolation, offered_isolation
 from agents.core.isolation import SharingMode as Mode
 from agents.models.accelerator import MODEL_LENGTH
 from common import clock
@@ -90,6 +90,10 @@ class SharingRule(models.Model):
     def isolation(self) -> Isolation:
         """Isolation of a part, if the mechanism works on the machine."""
         return OFFERED[Mode(self.mode)]
+
+    def isolation_on(self, api_version: int) -> Isolation:
+        """Return the isolation of a part where the driver can run this version of CUDA; 0: unknown."""
+        return offered_isolation(Mode(self.mode), api_version)
 
     def clean(self) -> None:
         """Raises ValidationError."""

@@ -32,20 +32,23 @@ def sharing_rule_for(group: ResourceGroup, model: str = "") -> SharingRule:
 
 
 class IsolationRanks(NamedTuple):
-    """Ranks of the isolation that parts of devices have in a group, by model, and of other models."""
+    """Rules by model, and for other models, by which parts of the devices of a group are isolated."""
 
-    by_model: Mapping[str, int]
-    usual: int
+    by_model: Mapping[str, SharingRule]
+    usual: SharingRule
 
-    def least(self, model: str) -> int:
-        """Return the rank for a machine with this model; "": it has several, any of them."""
-        return self.by_model.get(model, self.usual) if model else min([self.usual, *self.by_model.values()])
+    def least(self, model: str, api_version: int) -> int:
+        """Return the rank of the isolation of parts on a machine with devices of this model ("": of
+        several) whose driver can run this version of CUDA (0: unknown).
+        """
+        rules = [self.by_model.get(model, self.usual)] if model else [self.usual, *self.by_model.values()]
+        return min(rule.isolation_on(api_version).rank for rule in rules)
 
 
 def isolation_ranks(group: ResourceGroup) -> IsolationRanks:
     """Return the ranks by the rules of the group. One query."""
-    ranks = {rule.model: rule.isolation.rank for rule in sharing_rules(group)}
-    return IsolationRanks(ranks, ranks.pop("", SharingRule().isolation.rank))
+    rules = {rule.model: rule for rule in sharing_rules(group)}
+    return IsolationRanks(rules, rules.pop("", SharingRule()))
 
 
 def makes_partitions(group: ResourceGroup) -> bool:

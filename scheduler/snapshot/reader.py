@@ -59,7 +59,6 @@ from sessions_app.limits.policy_limits import budget_owners
 from sessions_app.models import ComputeSession, Kernel
 
 ScopeKey = tuple[Level, int]
-NO_ISOLATION = IsolationRanks({}, 0)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # One row per kernel. Raw SQL, as compiling the ORM query takes longer than running it for one
 # session. Instants as microseconds since 1970: parsing them as text takes longer than the rest of a
@@ -176,7 +175,7 @@ def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int =
         read_preemptible(group, highest, has_devices=has_devices) if highest > LOWEST_PRIORITY else {}
     )
     devices = read_devices(group) if has_devices else {}
-    isolation = isolation_ranks(group) if has_devices else NO_ISOLATION
+    isolation = isolation_ranks(group) if has_devices else None
     agents = tuple(_agents(group_id, running, expected, preemptible, reserved, devices, isolation))
     return Snapshot(
         group_id=group.pk,
@@ -238,7 +237,7 @@ def _agents(
     preemptible: Mapping[int, list[PreemptibleAllocation]],
     reserved: GroupWindows,
     devices: Mapping[int, tuple[SlotDevices, ...]],
-    isolation: IsolationRanks,
+    isolation: IsolationRanks | None,
 ) -> Iterator[AgentView]:
     """Read the agents of the group. 1 query."""
     slots = ("slots__slot_name", "slots__capacity", "slots__surplus", "slots__occupied")
@@ -265,7 +264,11 @@ def _agents(
             device_model=row.device_model,
             device_mem_bytes=row.device_mem_bytes,
             device_api_version=row.device_api_version,
-            isolation=isolation.least(row.device_model) if agent_id in devices else 0,
+            isolation=(
+                isolation.least(row.device_model, row.device_api_version)
+                if isolation and agent_id in devices
+                else 0
+            ),
             is_schedulable=row.state == AgentState.CONNECTED,
             running=tuple(running.get(agent_id, ())),
             expected_ends=tuple(expected.get(agent_id, ())),

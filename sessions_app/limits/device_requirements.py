@@ -264,7 +264,11 @@ def _check_sharing(
     """
     refusals: dict[str, str] = {}  # by model
     for model in sorted({kind.model for kind in kinds}):
-        if (rule := devices.rules.get(model)) and (refusal := _objection(rule, request, share)):
+        rule = devices.rules.get(model)
+        if rule is None:
+            continue
+        offered = [rule.isolation_on(kind.api_version) for kind in kinds if kind.model == model]
+        if refusal := _objection(rule, request, share, max(offered, key=lambda level: level.rank)):
             refusals[model] = refusal
     if not refusals:
         return
@@ -283,8 +287,8 @@ def _models_hint(models: Collection[str]) -> str:
     return _("Name a model that allows it: {names}.").format(names=", ".join(sorted(models)))
 
 
-def _objection(rule: SharingRule, request: SessionRequest, share: int) -> str:
-    """Return why the rule refuses this share; "" if it does not."""
+def _objection(rule: SharingRule, request: SessionRequest, share: int, offered: Isolation) -> str:
+    """Return why the rule refuses this share, isolated as `offered`; "" if it does not."""
     if rule.mode == SharingMode.FORBIDDEN:
         return _("A device is not shared here, so no part of one can be asked for.")
     if share < rule.smallest_share:
@@ -295,8 +299,8 @@ def _objection(rule: SharingRule, request: SessionRequest, share: int) -> str:
         return _("All parts of a device have one size here: {amount}.").format(
             amount=f"{rule.smallest_share / MILLI:g}"
         )
-    if request.isolation and not rule.isolation.is_at_least(Isolation(request.isolation)):
+    if request.isolation and not offered.is_at_least(Isolation(request.isolation)):
         return _("Parts of a device are isolated at the level “{level}”, below “{least}”.").format(
-            level=rule.isolation.value, least=request.isolation
+            level=offered.value, least=request.isolation
         )
     return ""

@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
-from agents.models import AgentDevice, SharingMode, SharingRule
+from agents.models import Agent, AgentDevice, SharingMode, SharingRule
 from common.errors import BerthError
+from scheduler.tick import run_tick
 from sessions_app.admission.forecast import forecast_session
 from sessions_app.core.request import parse_request
+from sessions_app.core.states import Status
 from sessions_app.models import ComputeSession
 from sessions_app.session_templates.presets import create_preset
 from sessions_app.session_templates.quick_start import start_session_again
@@ -170,6 +172,21 @@ def test_rules_of_sharing_decide_what_part_may_be_asked_for(place: Place) -> Non
     admitted = enqueue(place, {"cuda": 0.5}, device_model="A100", isolation="cooperative")
     assert admitted.isolation == "cooperative"
     assert enqueue(place, {"cuda": 1}, isolation="driver").requested_slots["cuda"] == 1000
+
+
+def test_limit_of_the_driver_needs_a_driver_that_has_it(place: Place) -> None:
+    SharingRule.objects.create(group=place.group, mode=SharingMode.MEMORY)
+    assert "below “driver”" in refusal(place, {"cuda": 0.5}, isolation="driver")[0]
+
+    Agent.objects.filter(device_model=A100).update(device_api_version=13040)
+    AgentDevice.objects.filter(model=A100).update(api_version=13040)
+    session = enqueue(place, {"cuda": 0.5}, device_model="A100", isolation="driver")
+    run_tick(place.group.pk)
+    assert place.fresh(session).status == Status.SCHEDULED
+    other = enqueue(place, {"cuda": 0.5}, device_model="A100", isolation="driver")
+    Agent.objects.filter(device_model=A100).update(device_api_version=12040)
+    run_tick(place.group.pk)
+    assert place.fresh(other).status == Status.PENDING
 
 
 def test_gpu_means_the_only_kind_of_accelerators(place: Place) -> None:
