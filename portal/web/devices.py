@@ -161,7 +161,7 @@ def release(request: HttpRequest, device_id: int) -> HttpResponse:
 
 @require_POST
 @login_required
-def split(request: HttpRequest, device_id: int) -> HttpResponse:
+def split_device(request: HttpRequest, device_id: int) -> HttpResponse:
     """Split a device, or all of its model in its group, into the MIG partitions of the form."""
     actor = superadmin_or_404(request)
     device = AgentDevice.objects.select_related("agent__resource_group").filter(pk=device_id).first()
