@@ -1,5 +1,6 @@
 """The fake driver library of NVIDIA, built once, and what its devices do."""
 
+import atexit
 import shutil
 import subprocess
 from functools import cache
@@ -15,6 +16,7 @@ def build_library() -> Path:
     if shutil.which("gcc") is None:
         raise AssertionError("Tests of NVIDIA's library need a C compiler: apt-get install g++")
     folder = Path(mkdtemp(prefix="berth-nvml-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     source = CHECKOUT / "tests" / "doubles" / "fake_nvml.c"
     command = ["gcc", "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o"]
     subprocess.run([*command, str(folder / "libnvidia-ml.so.1"), str(source)], check=True)
