@@ -48,8 +48,11 @@ async def test_engine_that_never_answers_is_given_up_within_seconds(tmp_path: Pa
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two authorities; ours has signed the engine at 127.0.0.1 and the portal."""
-    home = tmp_path_factory.mktemp("tls")
+    return make_certificates(tmp_path_factory.mktemp("tls"))
+
+
+def make_certificates(home: Path) -> Path:
+    """Make two authorities; ours has signed the engine at 127.0.0.1 and the portal."""
     for authority in ("ours", "theirs"):
         made = ("req", "-x509", *OPENSSL_KEY, "-days", "1", "-subj", f"/CN={authority}")
         openssl(*made, "-keyout", home / f"{authority}.key", "-out", home / f"{authority}.pem")

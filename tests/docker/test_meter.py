@@ -19,6 +19,7 @@ from agents.runtime.docker.sync_runtime import DockerRuntime
 from agents.runtime.port import ContainerStatus
 from portal.ops.engine.session_image import ensure_session_image
 from tests import engines
+from tests.contract.test_engine_faults import engine_over_tls, make_certificates, material
 from tests.nvml import FakeNvml
 from tests.waiting import wait_until
 
@@ -113,3 +114,21 @@ def test_a_meter_of_eight_devices_stays_within_its_memory(
             await engine.close()
 
     assert asyncio.run(use()).mem_bytes <= 40 * 2**20
+
+
+def test_a_meter_is_read_through_an_engine_over_tls(
+    runtime: DockerRuntime, image: str, nvml: FakeNvml, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    agent = Agent(pk=1, name="gpu-01", address=engines.ADDRESS, state=AgentState.CONNECTED)
+    meters.keep_meters_of(agent, [VENDOR], [image])
+    keys = make_certificates(tmp_path_factory.mktemp("tls"))
+
+    async def read() -> bytes:
+        async with engine_over_tls(keys) as address:
+            engine = DockerAsyncRuntime(address, material(keys))
+            try:
+                return await engine.read_last_line(meters.meter_name("nvidia"))
+            finally:
+                await engine.close()
+
+    wait_until(lambda: json.loads(asyncio.run(read()) or b"{}").get("line", 0) >= 1, deadline_s=30)
