@@ -63,6 +63,11 @@ OF_SUPERADMINS = (
     "/policies/new/",
     "/budgets/",
     "/budgets/prices/",
+    "/accelerators/",
+    "/accelerators/sharing/",
+    "/accelerators/vendors/",
+    "/accelerators/vendors/new/",
+    "/agents/1/",  # of this machine
     "/resource-groups/",
     "/resource-groups/new/",
     "/resource-groups/1/",  # with which a portal begins
