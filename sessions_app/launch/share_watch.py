@@ -19,7 +19,7 @@ from agents.runtime.port import ContainerRuntime, ContainerStatus, RuntimeFault
 from agents.selectors import runtime_of
 from agents.sharing import mps
 from agents.sharing.helpers import ROLE
-from agents.sharing.mechanisms import Share, mechanism_of
+from agents.sharing.mechanisms import NVIDIA, Share, mechanism_of
 from agents.sharing.selectors import sharing_rules_for
 from common.messaging.events import publish
 from sessions_app.events import DeviceLimitsLost
@@ -48,6 +48,8 @@ def watch_shares() -> None:
 
 def remove_unused_daemons(agent: Agent, runtime: ContainerRuntime) -> None:
     """Remove the MPS daemons of devices that no session holds. Raises RuntimeFault."""
+    if agent.is_simulated or not agent.devices.filter(vendor=NVIDIA).exists():
+        return
     for state in runtime.list_containers(helper_labels(mps.ROLE)):
         device = agent.devices.filter(pk=state.labels.get(mps.DEVICE_LABEL, 0)).first()
         if device is None:

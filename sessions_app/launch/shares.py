@@ -106,8 +106,9 @@ def end_device_clients(session: ComputeSession) -> None:
 
 def release_shares(kernel: Kernel) -> None:
     """Remove what limited the parts of devices of an ended container alone. Raises RuntimeFault."""
-    held = [row for row in kernel.allocations.all() if row.devices and row.amount % MILLI]
-    if held:
+    if kernel.session.requested_slots.keys() <= {CPU, MEM}:
+        return
+    if any(row.devices and row.amount % MILLI for row in kernel.allocations.all()):
         runtime_of(kernel.placed_agent).remove_volume(hook_volume(kernel.container_name))
 
 

@@ -35,7 +35,9 @@ def place() -> Place:
 def engine(place: Place, settings: Any, monkeypatch: pytest.MonkeyPatch) -> NvidiaEngine:
     settings.BERTH_WALLS = NOT_REQUIRED
     monkeypatch.setattr(helpers, "built_image_ids", lambda: [HELPER_IMAGE])
-    return give_gpus(place.agent, place.image.reference)
+    engine = give_gpus(place.agent, place.image.reference)
+    place.agent.refresh_from_db()
+    return engine
 
 
 def share_by(place: Place, mode: str, **columns: Any) -> None:
