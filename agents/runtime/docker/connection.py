@@ -63,15 +63,16 @@ _FULL = (
     "cannot allocate memory",
     "could not find an available",
 )
-_NO_DEVICE = (
-    "error gathering device information",
-    "could not select device driver",
-    "unresolvable cdi devices",
-    "no known gpu vendor found",
-    "unknown runtime specified",  # engines before 23
-    "unknown or invalid runtime name",
-    "error setting rlimit type 8",  # locked memory
-)
+_NO_DRIVER = "The engine has no driver or runtime for these devices"
+_NO_DEVICE = {
+    "error gathering device information": "A device file is missing",
+    "could not select device driver": _NO_DRIVER,
+    "unknown runtime specified": _NO_DRIVER,  # engines before 23
+    "unknown or invalid runtime name": _NO_DRIVER,
+    "unresolvable cdi devices": "The engine’s list of CDI devices lacks them",
+    "no known gpu vendor found": "The engine’s list of CDI devices lacks them",
+    "error setting rlimit type 8": "The engine may not lift the limit of locked memory",
+}
 
 
 class EngineClient(docker.APIClient):
@@ -230,8 +231,8 @@ def fault_of_answer(status: int, text: str) -> RuntimeFault:
     low = text.lower()
     if any(words in low for words in _FULL):
         return OutOfCapacity(text)
-    if any(words in low for words in _NO_DEVICE):
-        return DeviceUnavailable(text)
+    if cause := next((cause for words, cause in _NO_DEVICE.items() if words in low), ""):
+        return DeviceUnavailable(f"{cause}: {text}")
     if (status == 404 and "no such image" in low) or low == "reference does not exist":
         return ImageMissing(text)
     if status == 404 and ("no such container" in low or "no such exec" in low):

@@ -352,6 +352,11 @@ def test_answers_of_the_engine_become_faults_of_ours(status: int, text: str, fau
     assert type(fault_of_answer(status, text)) is fault
 
 
+def test_devices_that_an_engine_cannot_give_are_refused_in_words() -> None:
+    fault = fault_of_answer(500, "error setting rlimit type 8: operation not permitted")
+    assert str(fault).startswith("The engine may not lift the limit of locked memory: ")
+
+
 def test_engine_on_the_network_needs_certificates() -> None:
     with pytest.raises(RuntimeRefused, match="certificates"):
         DockerRuntime("tcp://127.0.0.1:2375")
