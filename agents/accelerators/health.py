@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from agents.accelerators.description import CAUSES, Health, HealthRule
+from agents.accelerators.description import CAUSES, Health, HealthRule, Xid
 from common.i18n import gettext_noop
 
 Values = Mapping[str, Any]  # of the health source, by field
@@ -36,6 +36,27 @@ def judge(health: Health, before: Values | None, now: Values | None) -> Verdict:
         and _is_broken(rule, (before or {}).get(rule.field), now[rule.field])
     ]
     return max(verdicts, key=lambda verdict: _SEVERITY[verdict.state], default=HEALTHY)
+
+
+def judge_xids(health: Health, before: Any, now: Any) -> Verdict:
+    """Return the worst that a driver's events say of a device: numbers that are in `now`, a list as a
+    meter tells it, and not in `before`, that of the last look.
+    """
+    rules = health.xid
+    if rules is None:
+        return HEALTHY
+    actions = {_action(rules, number) for number in _numbers(now) - _numbers(before)}
+    worst = max(actions, key=lambda action: _SEVERITY[action], default="ok")
+    return HEALTHY if worst == "ok" else Verdict(worst, CAUSES["fault"])
+
+
+def _numbers(told: Any) -> set[int]:
+    return {number for number in told if isinstance(number, int)} if isinstance(told, list) else set()
+
+
+def _action(rules: Xid, number: int) -> str:
+    lists = (("ok", rules.ignore), ("warn", rules.warn), ("quarantine", rules.quarantine))
+    return next((action for action, numbers in lists if number in numbers), str(rules.rest))
 
 
 def _is_broken(rule: HealthRule, before: Any, value: Any) -> bool:

@@ -39,6 +39,10 @@ Read = Callable[[str, str], Any]
 """Returns the raw value of a name in a row; the first filter tells a link from a file."""
 
 
+LISTS = frozenset({"processes", "xids"})
+"""Fields whose values may be lists."""
+
+
 @dataclass(frozen=True, slots=True)
 class VendorReading:
     """Devices of one vendor, by index; None: unknown. `problem` says what is wrong, if anything."""
@@ -394,9 +398,7 @@ def _rows(source: Source, vendor: VendorDescription, report: MachineReport) -> I
         if any(_holds(text, read, vendor) for text in source.unless):
             continue
         row = {name: _value(reading, read, vendor) for name, reading in source.fields.items()}
-        yield {
-            name: value for name, value in row.items() if not isinstance(value, list) or name == "processes"
-        }
+        yield {name: value for name, value in row.items() if not isinstance(value, list) or name in LISTS}
 
 
 def _readers(source: Source, report: MachineReport) -> Iterator[Read]:

@@ -18,6 +18,7 @@ from psycopg.types.json import Jsonb
 
 from agents.accelerators.base import DeviceUse
 from agents.core.states import AgentState
+from agents.metering.driver_events import judge_driver_events
 from agents.metering.sources import Measured, MeasuredDevice, is_nearby, measure_distant, measure_nearby
 from agents.models import Agent, AgentDevice, DeviceMetric, DeviceReading
 from common import clock
@@ -106,7 +107,9 @@ def measure_devices() -> None:
     measured = _pool.run(nearby, timeout_s=ROUND_S)
     if distant:
         measured |= measure_distant(distant, within_s=ROUND_S)
-    store_readings([_reading(pk, devices[pk], found) for pk, found in measured.items()], now)
+    readings = [_reading(pk, devices[pk], found) for pk, found in measured.items()]
+    judge_driver_events(devices, {reading.agent_id: reading.health for reading in readings})
+    store_readings(readings, now)
     roll_up(now)
 
 

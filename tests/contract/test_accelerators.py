@@ -118,7 +118,7 @@ def test_a_meter_tells_use_by_the_second_and_ends_when_the_library_fails(
     machine: FakeNvml, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert VENDOR
-    machine.do("0 percent 1", "0 used 20480", "0 pid 4711", "1 refuses 2", "0 ecc 3")
+    machine.do("0 percent 1", "0 used 20480", "0 pid 4711", "1 refuses 2", "0 ecc 3", "0 xid 79")
     folder = str(Path(probe.__file__).parent)
     command = probe.meter_command(look_at_use(VENDOR), python=sys.executable, folder=folder, root="/")
     meter = subprocess.Popen([*command[:-1], "0.05"], stdout=subprocess.PIPE)
@@ -138,10 +138,8 @@ def test_a_meter_tells_use_by_the_second_and_ends_when_the_library_fails(
         20480 * MIB,
         (DeviceProcess(4711, 20480 * MIB),),
     )
-    assert (
-        read_health(VENDOR, devices, MachineReport.from_json(lines[-1]))[use.device_id]["ecc_uncorrected"]
-        == 3
-    )
+    health = read_health(VENDOR, devices, MachineReport.from_json(lines[-1]))[use.device_id]
+    assert (health["ecc_uncorrected"], health["xids"]) == (3, [79])
     # The mean of what it saw, rounded up: a little is not nothing.
     assert read_uses(VENDOR, devices, MachineReport.from_json(uses[-1]))[0].percent == 1
     assert machine.times_opened <= 2

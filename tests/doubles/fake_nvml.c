@@ -2,14 +2,14 @@
  * $FAKE_NVML_STATE, which is read on every call: lines of "<index> <key> <value>", of which the last counts. Keys: used (MiB),
  * percent, pid (of one program that computes), refuses (1: its rates, as devices that are split do; 2: everything, as one that
  * fell off its bus), link (number of a group of linked devices), instances (of MIG; the mode is on if it is told), recovery,
- * pending, failure, ecc, reasons (of being slowed down). $FAKE_NVML_GPUS devices; $FAKE_NVML_OPENED counts, by its size in
+ * pending, failure, ecc, reasons (of being slowed down), xid (an event, told once). $FAKE_NVML_GPUS devices; $FAKE_NVML_OPENED counts, by its size in
  * bytes, how often the library was opened; $FAKE_NVML_REFUSES is the result of opening it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 typedef int Result;
-enum { OK = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, GPU_IS_LOST = 15 };
+enum { OK = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, TIMEOUT = 10, GPU_IS_LOST = 15 };
 enum { REFUSES_RATES = 1, REFUSES_EVERYTHING = 2 };
 
 typedef struct { unsigned long long total, free, used; } Memory;
@@ -251,4 +251,31 @@ Result nvmlDeviceGetFieldValues(void *device, int count, FieldValue *values) {
         values[each].value.u = (unsigned)told_of(device, "recovery", 0);
     }
     return OK;
+}
+
+typedef struct { void *device; unsigned long long type, xid; unsigned instance, compute_instance; } Event;
+
+static unsigned long long last_xids[64];
+
+Result nvmlEventSetCreate(void **set) {
+    *set = last_xids;
+    return OK;
+}
+
+Result nvmlDeviceRegisterEvents(void *device, unsigned long long types, void *set) {
+    (void)device, (void)types, (void)set;
+    return OK;
+}
+
+Result nvmlEventSetWait_v2(void *set, Event *event, unsigned milliseconds) {
+    (void)set, (void)milliseconds;
+    for (long index = 0; index < count_of_devices(); index++) {
+        void *device = (void *)(index + 1);
+        unsigned long long xid = told_of(device, "xid", 0);
+        if (xid == last_xids[index]) continue;
+        last_xids[index] = xid;
+        *event = (Event){device, 8, xid, 0, 0};
+        return OK;
+    }
+    return TIMEOUT;
 }

@@ -59,6 +59,7 @@ class Nvml:
         self._nvml.pynvml.nvmlInit()
         self._uses: dict[str, deque[float]] = {}
         self._health: dict[str, dict[str, Any]] = {}
+        self._events = self._nvml.Events()
         self._judged_at = -math.inf
 
     def output(self, now: float) -> dict[str, Any]:
@@ -66,7 +67,11 @@ class Nvml:
         devices = self._nvml.measures(has_health=has_health)
         if has_health:
             self._judged_at = now
-            self._health = {each["uuid"]: each for each in devices}
+            xids = self._events.xids()
+            self._health = {
+                each["uuid"]: {**each, **({} if xids is None else {"xids": xids.get(each["uuid"], [])})}
+                for each in devices
+            }
         told = [{**self._health.get(each["uuid"], {}), **each, **self._limited(each)} for each in devices]
         return {"exit_code": 0, "stdout": json.dumps({"devices": told}, separators=(",", ":")), "problem": ""}
 

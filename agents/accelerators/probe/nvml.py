@@ -17,6 +17,7 @@ from typing import Any
 import pynvml
 
 MIB = 2**20
+MOST_EVENTS = 64
 SLOWED_DOWN = 0x20 | 0x40 | 0x80  # by heat, by the machine's sensor of heat, by its power supply
 _MIG_NAME = re.compile(r" MIG (\S+)")
 
@@ -132,6 +133,36 @@ def _health(handle: Any) -> Json:
         ),
         "throttle": None if reasons is None else int(bool(reasons & SLOWED_DOWN)),
     }
+
+
+class Events:
+    """Errors (Xid) that the driver reported since this object exists, by uuid of the GPU."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, list[int]] = {}
+        self._set: Any = None
+        try:
+            self._set = pynvml.nvmlEventSetCreate()
+            for number in range(pynvml.nvmlDeviceGetCount()):
+                handle = pynvml.nvmlDeviceGetHandleByIndex(number)
+                pynvml.nvmlDeviceRegisterEvents(handle, pynvml.nvmlEventTypeXidCriticalError, self._set)
+        except pynvml.NVMLError:
+            self._set = None
+
+    def xids(self) -> dict[str, list[int]] | None:
+        """Return the numbers, each once, in the order of their first report; None: the driver tells none."""
+        if self._set is None:
+            return None
+        for _ in range(MOST_EVENTS):
+            try:
+                event = pynvml.nvmlEventSetWait_v2(self._set, 0)
+                uuid = pynvml.nvmlDeviceGetUUID(event.device)
+            except pynvml.NVMLError:  # also: there are no more
+                break
+            numbers = self._found.setdefault(uuid, [])
+            if event.eventData not in numbers and len(numbers) < MOST_EVENTS:
+                numbers.append(int(event.eventData))
+        return self._found
 
 
 def _field(handle: Any, number: int) -> int | None:

@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from agents.accelerators.base import DeviceProcess, DeviceUse
+from agents.machines.withholding import release_device
 from agents.metering import collector
 from agents.metering.collector import MINUTE_S, QUARTER_S, SAMPLE_S, measure_devices
 from agents.metering.readings import device_series, present_uses, series_grid
 from agents.metering.sources import Measured
 from agents.models import Agent, AgentDevice, DeviceMetric, DeviceReading
 from common import clock
+from common.actors import SYSTEM
 from tests.factories_devices import devices_of, give_devices
 from tests.factories_sessions import Place, make_place
 from tests.waiting import wait_until
@@ -144,3 +146,18 @@ def test_a_machine_that_does_not_answer_and_a_device_that_is_gone_are_not_measur
     Agent.objects.update(last_error="no answer")
     measure(10)
     assert DeviceMetric.objects.count() == 1
+
+
+def test_a_new_event_of_the_driver_withholds_its_device_once(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    AgentDevice.objects.update(vendor="nvidia")
+    uses = (DeviceUse(device_id="gpu-0", percent=1),)
+    told = Measured(uses, {"gpu-0": {"xids": [31, 79]}, "gpu-1": {"xids": [31]}})
+    monkeypatch.setattr(collector, "measure_nearby", lambda agent, devices: told)
+    measure()
+    assert [device.withheld for device in devices_of(place.agent)] == ["quarantine", ""]
+
+    release_device(actor=SYSTEM, device_id=devices_of(place.agent)[0].pk)
+    measure(10)
+    assert [device.withheld for device in devices_of(place.agent)] == ["", ""]

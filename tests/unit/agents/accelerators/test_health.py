@@ -1,9 +1,11 @@
 """Judgement of devices by the rules of their vendor."""
 
+from typing import Any
+
 import pytest
 
-from agents.accelerators.description import Health, HealthRule
-from agents.accelerators.health import HEALTHY, LOST, judge
+from agents.accelerators.description import Health, HealthRule, vendor_named
+from agents.accelerators.health import HEALTHY, LOST, judge, judge_xids
 
 RULES = Health(
     rules=(
@@ -38,3 +40,21 @@ def test_a_verdict_says_why() -> None:
     assert judge(RULES, None, {"errors": 1}).because == "Memory errors that could not be corrected."
     assert judge(Health(lost="warn"), {}, None) == ("warn", LOST)
     assert judge(Health(), {"errors": 1}, {"errors": 2}) == HEALTHY
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "state"),
+    [
+        (None, [31], "ok"),
+        (None, [31, 94], "warn"),
+        ([94], [94, 79, 31], "quarantine"),
+        ([79], [79], "ok"),
+        ([79], [], "ok"),
+        (None, "garbage", "ok"),
+        ([], [{}, "79", None], "ok"),
+    ],
+)
+def test_new_events_of_the_driver_are_judged_by_their_number(before: Any, now: Any, state: str) -> None:
+    nvidia = vendor_named("nvidia")
+    assert nvidia is not None
+    assert judge_xids(nvidia.health, before, now).state == state
