@@ -1,5 +1,6 @@
 from django.urls import path
 
+from agents.api.devices import DeviceEventListView, DeviceReleaseView, DeviceWithholdView
 from agents.api.reservations import ReservationListView, ReservationView
 from agents.api.sharing import LayoutView, ModelLayoutView, SharingRuleListView, SharingRuleView
 from agents.api.vendors import VendorListView, VendorView
@@ -13,6 +14,7 @@ from agents.api.views import (
 )
 
 GROUP = "resource-groups/<int:group_id>/"
+DEVICE = "agents/<int:agent_id>/devices/<int:device_id>/"
 
 urlpatterns = [
     path("accelerator-vendors/", VendorListView.as_view(), name="api-accelerator-vendors"),
@@ -27,6 +29,9 @@ urlpatterns = [
     path(f"{GROUP}sharing-rules/", SharingRuleListView.as_view(), name="api-sharing-rules"),
     path(f"{GROUP}sharing-rules/<int:rule_id>/", SharingRuleView.as_view(), name="api-sharing-rule"),
     path(f"{GROUP}layouts/", ModelLayoutView.as_view(), name="api-model-layout"),
-    path("agents/<int:agent_id>/devices/<int:device_id>/layout/", LayoutView.as_view(), name="api-layout"),
+    path(f"{DEVICE}layout/", LayoutView.as_view(), name="api-layout"),
+    path(f"{DEVICE}withhold/", DeviceWithholdView.as_view(), name="api-withhold-device"),
+    path(f"{DEVICE}release/", DeviceReleaseView.as_view(), name="api-release-device"),
+    path(f"{DEVICE}events/", DeviceEventListView.as_view(), name="api-device-events"),
     path(f"{GROUP}agents/", GroupAgentListView.as_view(), name="api-resource-group-agents"),
 ]

@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import structlog
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
 
-from accounts.selectors import require_superadmin
+from accounts.selectors import require_superadmin, sees_everything
 from agents.core.states import AgentState
 from agents.events import CapacityChanged, DevicesInTrouble
 from agents.machines.accelerators import usable_devices
@@ -20,6 +20,7 @@ from common.actors import SYSTEM, Actor
 from common.audit import audit_log
 from common.errors import Conflict, InvalidInput, NotFound
 from common.messaging.events import publish
+from common.models import AuditEntry
 
 log = structlog.get_logger(__name__)
 
@@ -123,6 +124,16 @@ def warn_of_device(device: AgentDevice, because: str) -> None:
     if warning:
         log.warning("devices.warned", agent_id=device.agent_id, device_id=device.pk, because=warning)
         publish(DevicesInTrouble((device.pk,), warning))
+
+
+def device_history(actor: Actor, device_id: int) -> QuerySet[AuditEntry]:
+    """Return what happened to the device, newest first. Raises PermissionDenied, NotFound."""
+    if not sees_everything(actor):
+        require_superadmin(actor)
+    if not AgentDevice.objects.filter(pk=device_id).exists():
+        raise NotFound(_("There is no such device."))
+    done = AuditEntry.objects.filter(outcome=AuditEntry.Outcome.DONE)
+    return done.filter(target_type="agents.agentdevice", target_id=str(device_id)).order_by("-pk")
 
 
 def _access_device(actor: Actor, device_id: int) -> AgentDevice:

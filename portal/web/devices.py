@@ -21,7 +21,7 @@ from agents.accelerators.base import DeviceUse
 from agents.core.device_states import DeviceState, device_state
 from agents.core.mig_layouts import MigSizes, mig_sizes
 from agents.core.states import AgentState
-from agents.machines.withholding import RELEASABLE, quarantine_device, release_device
+from agents.machines.withholding import RELEASABLE, device_history, quarantine_device, release_device
 from agents.metering.readings import present_uses, use_words
 from agents.models import Agent, AgentDevice
 from agents.selectors import access_agent
@@ -31,7 +31,6 @@ from agents.web.rows import device_errors
 from common import clock
 from common.actors import Actor
 from common.errors import Conflict, InvalidInput
-from common.models import AuditEntry
 from common.pages.htmx import render_page_or_fragment
 from common.rest.actor import actor_of
 from common.values.resources import MILLI, format_version, in_order, slot_title
@@ -115,7 +114,7 @@ def device_page(request: HttpRequest, device_id: int) -> HttpResponse:
         "row": row,
         "can_quarantine": not device.withheld,
         "can_release": device.withheld in RELEASABLE,
-        "history": _history(device),
+        "history": _history(actor, device),
         "mig": _mig(device) if may_do_everything(actor) else None,
         "device": device,
         "agent": device.agent,
@@ -210,11 +209,9 @@ def _mig(device: AgentDevice) -> dict[str, Any] | None:
     return {"rows": rows, "compute": sizes.compute, "is_waiting": device.wanted_layout is not None}
 
 
-def _history(device: AgentDevice) -> list[dict[str, Any]]:
-    """Return what administrators did with the device, newest first."""
-    entries = AuditEntry.objects.filter(
-        target_type="agents.agentdevice", target_id=str(device.pk), outcome=AuditEntry.Outcome.DONE
-    )
+def _history(actor: Actor, device: AgentDevice) -> list[dict[str, Any]]:
+    """Return what happened to the device, newest first."""
+    entries = device_history(actor, device.pk)
     return [
         {
             "at": entry.recorded_at,

@@ -101,6 +101,8 @@ class DevicesMetricsOut(serializers.Serializer[Any]):
 class PresentDeviceOut(serializers.Serializer[Any]):
     """One device now. Measured values are null if they are unknown, never zero."""
 
+    id = serializers.IntegerField(source="pk")
+    agent_id = serializers.IntegerField()
     agent = serializers.CharField()
     slot_name = serializers.CharField()
     index = serializers.IntegerField()

@@ -401,6 +401,9 @@ PUT    api-session-priority                401        404        404        404 
 GET    api-session-why                     401        404        404        404        200        200        200        200        200        200
 GET    api-session-logs                    401        404        404        404        200        200        200        200        403        403
 GET    api-session-metrics                 401        404        404        404        200        200        200        200        200        200
+POST   api-withhold-device                 401        403        403        403        403        403        403        200        403        403  because
+POST   api-release-device                  401        403        403        403        403        403        403        409        403        403
+GET    api-device-events                   401        403        403        403        403        403        403        200        403        200
 PUT    api-layout                          401        403        403        403        403        403        403        409        403        403  layout
 PUT    api-model-layout                    401        403        403        403        403        403        403        202        403        403  model-layout
 GET    api-session-devices                 401        404        404        404        200        200        200        200        200        200
