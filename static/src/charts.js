@@ -21,7 +21,7 @@ class Charts {
     this.themes = new MutationObserver(() => this.redraw());
     this.themes.observe(document.documentElement, { attributeFilter: ["data-bs-theme"] });
     this.sizes = new ResizeObserver(() => this.fit());
-    this.sizes.observe(this.place);
+    this.sizes.observe(this.frame);
     this.leaving = new AbortController();
     document.addEventListener("visibilitychange", () => !document.hidden && this.ask(), { signal: this.leaving.signal });
     this.say(gettext("Reading what it used…"));
