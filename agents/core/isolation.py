@@ -39,12 +39,13 @@ class Isolation(StrEnum):
             Isolation.WHOLE: _("The whole device: nobody else is on it."),
             Isolation.HARDWARE: _("A fixed slice in hardware: memory, computing and faults are separate."),
             Isolation.DRIVER_MPS: _(
-                "The driver limits memory, and MPS computing; a crash of a neighbour may end your work."
+                "The driver limits memory, and MPS computing; a crash of a neighbour may end your work, and neighbours "
+                "can read your shared memory (/dev/shm)."
             ),
             Isolation.DRIVER: _("The driver limits memory; computing is in turns."),
             Isolation.SERVER: _(
                 "MPS limits memory and computing of each process, not of the session; a crash of a neighbour may end "
-                "your work."
+                "your work, and neighbours can read your shared memory (/dev/shm)."
             ),
             Isolation.COOPERATIVE: _(
                 "A library limits memory and computing, and programs can step around it."
