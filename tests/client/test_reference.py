@@ -88,7 +88,7 @@ WITHOUT_JSON = {
     "policy assign", "budget delete", "price delete", "profile use", "profile path", "token delete", "ssh-key remove",
     "user purge", "user revoke-token", "user sign-out", "user mail-password", "user reset-second-factor",
     "domain purge", "group delete", "group grant", "group revoke", "group unreserve", "group add-agent", "browser revoke", "dotfile show", "dotfile remove", "template delete", "preset remove", "preset rm",
-    "startup-script set", "startup-script show", "startup-script remove",
+    "startup-script set", "startup-script show", "startup-script remove", "agent withhold", "agent release",
 }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from berth.decoding import decode, get_field
 from berth.errors import InvalidInput, NotFound, NotSignedIn
 from berth.events import follow_events
 from berth.folders import Folders
-from berth.machine_models import Agent, QueuePlace, ResourceGroup
+from berth.machine_models import Agent, Device, QueuePlace, ResourceGroup
 from berth.models import Event, Image, KeyPair, Limits, Person, Project
 from berth.paging import PAGE_SIZE, iterate
 from berth.people import AuditLine, Browsers, Domains, Projects, Tokens, Users
@@ -120,6 +120,19 @@ class Client:
 
     def agents(self) -> Iterator[Agent]:
         return iterate(self.transport, "agents/", Agent)
+
+    def devices(self) -> Iterator[Device]:
+        """Yield all accelerators as they are now. For superadmins and monitors."""
+        return iterate(self.transport, "devices/", Device)
+
+    def withhold_device(self, device: Device, because: str) -> None:
+        """Give the device to no new session until it is released. For superadmins."""
+        path = f"agents/{device.agent_id}/devices/{device.id}/withhold/"
+        self.transport.request("POST", path, json={"because": because})
+
+    def release_device(self, device: Device) -> None:
+        """Give a withheld device to sessions again. For superadmins."""
+        self.transport.request("POST", f"agents/{device.agent_id}/devices/{device.id}/release/")
 
     def resource_groups(self) -> Iterator[ResourceGroup]:
         return iterate(self.transport, "resource-groups/", ResourceGroup)

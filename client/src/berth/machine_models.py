@@ -32,6 +32,25 @@ class Agent(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Device(Record):
+    """Accelerator of an agent. `percent` and `mem_bytes` are None if they were not measured."""
+
+    id: int
+    slot_name: str
+    index: int
+    agent: str = ""
+    agent_id: int = 0
+    device_id: str = ""
+    model: str = ""
+    state: str = ""
+    withheld_because: str = ""
+    warning: str = ""
+    percent: int | None = None
+    mem_bytes: int | None = None
+    mem_total_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupLimit(Record):
     """Limit of a resource group on allocated resources, in base units.
 

@@ -8,7 +8,9 @@ import typer
 from berth.amounts import format_age, format_amount, format_bytes, format_instant, format_limit
 from berth.cli.context import AsJson, get_client
 from berth.cli.output import is_terminal, show_json, show_table
-from berth.machine_models import Agent
+from berth.client import Client
+from berth.errors import NotFound
+from berth.machine_models import Agent, Device
 from berth.models import Limit
 
 image_app = typer.Typer(no_args_is_help=True, help="Images that sessions are started from.")
@@ -73,6 +75,60 @@ def list_agents(context: typer.Context, as_json: AsJson = False) -> None:
         for one in agents
     ]
     show_table(("name", "state", "group", *(f"{slot} free" for slot in slots), "heard"), rows, empty="None.")
+
+
+DeviceNumber = Annotated[
+    int, typer.Argument(metavar="ID", help="Id of the device, from “agent devices”.", show_default=False)
+]
+
+
+@agent_app.command("devices")
+def list_devices(context: typer.Context, as_json: AsJson = False) -> None:
+    """List all accelerators, what they do and why some are withheld. For superadmins and monitors."""
+    devices = list(get_client(context).devices())
+    if as_json:
+        show_json(devices)
+        return
+    rows = [
+        (
+            one.id,
+            one.agent,
+            f"{one.slot_name} {one.index}",
+            one.model,
+            one.state,
+            "" if one.percent is None else f"{one.percent} %",
+            one.withheld_because or one.warning,
+        )
+        for one in devices
+    ]
+    show_table(("id", "agent", "device", "model", "state", "use", "trouble"), rows, empty="None.")
+
+
+@agent_app.command("withhold")
+def withhold_device(
+    context: typer.Context,
+    device_id: DeviceNumber,
+    because: Annotated[
+        str, typer.Option("--because", help="Reason, for those who look after it next.", show_default=False)
+    ],
+) -> None:
+    """Give a device to no new session until it is released; its sessions continue. For superadmins."""
+    client = get_client(context)
+    client.withhold_device(_find_device(client, device_id), because)
+
+
+@agent_app.command("release")
+def release_device(context: typer.Context, device_id: DeviceNumber) -> None:
+    """Give a withheld device to sessions again. For superadmins."""
+    client = get_client(context)
+    client.release_device(_find_device(client, device_id))
+
+
+def _find_device(client: Client, device_id: int) -> Device:
+    found = next((each for each in client.devices() if each.id == device_id), None)
+    if found is None:
+        raise NotFound(f"There is no device {device_id}.", hint="“berth agent devices” lists them.")
+    return found
 
 
 def limits(
