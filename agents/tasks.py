@@ -4,7 +4,7 @@ from celery import shared_task
 
 from agents.machines import discovery, image_copies, network_isolation, service, withholding
 from agents.metering import collector, meters
-from agents.sharing import partitions
+from agents.sharing import mig_partitions
 from common.db.advisory_locks import try_exclusive
 from common.messaging.dispatch import TaskName
 from images.selectors import built_image_ids
@@ -37,7 +37,7 @@ def copy_images() -> None:
 
 @shared_task(name=TaskName.PARTITION_DEVICES.value, soft_time_limit=240, time_limit=300)
 def partition_devices() -> None:
-    partitions.apply_layouts()
+    mig_partitions.apply_layouts()
 
 
 @shared_task(name=TaskName.KEEP_WALLS.value, soft_time_limit=240, time_limit=300)

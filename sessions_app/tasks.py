@@ -17,7 +17,7 @@ from sessions_app.launch import launcher, network_pool, share_watch, terminator
 from sessions_app.metrics import collector
 from sessions_app.models import AppGrant, AppLogin
 from sessions_app.queue import array_release, dependents
-from sessions_app.queue.partitions import partition_on_demand
+from sessions_app.queue.mig_on_demand import partition_on_demand
 from sessions_app.reconciler import garbage, loop
 
 

@@ -13,7 +13,7 @@ from accounts.selectors import require_superadmin
 from agents.models import MODEL_LENGTH, SharingMode, SharingRule
 from agents.models.sharing import REFERENCE_LENGTH
 from agents.selectors import access_group
-from agents.sharing import partitions, service
+from agents.sharing import mig_partitions, service
 from agents.sharing.selectors import sharing_rules
 from common.rest.actor import actor_of
 from common.rest.errors import ErrorOut
@@ -126,7 +126,7 @@ class SharingRuleView(APIView):
 
 class LayoutInput(InputSerializer):
     layout = serializers.DictField(
-        child=serializers.IntegerField(min_value=1, max_value=partitions.MOST_PARTITIONS),
+        child=serializers.IntegerField(min_value=1, max_value=mig_partitions.MOST_PARTITIONS),
         help_text='Number of partitions by MIG profile, such as {"1g.10gb": 4, "3g.40gb": 1}; {}: none.',
     )
 
@@ -163,7 +163,7 @@ class LayoutView(APIView):
         require_superadmin(actor)
         data = LayoutInput(data=request.data)
         data.is_valid(raise_exception=True)
-        device = partitions.request_layout(
+        device = mig_partitions.request_layout(
             actor=actor, agent_id=agent_id, device_id=device_id, layout=data.validated_data["layout"]
         )
         device.refresh_from_db()
@@ -183,5 +183,5 @@ class ModelLayoutView(APIView):
         require_superadmin(actor)
         data = ModelLayoutInput(data=request.data)
         data.is_valid(raise_exception=True)
-        refusals = partitions.request_layout_of_model(actor=actor, group=group, **data.validated_data)
+        refusals = mig_partitions.request_layout_of_model(actor=actor, group=group, **data.validated_data)
         return Response({"refused": [refusal.message for refusal in refusals]}, status=202)

@@ -14,9 +14,9 @@ from agents.events import CapacityChanged
 from agents.machines.accelerators import usable_devices, write_devices
 from agents.machines.health import judge_devices
 from agents.machines.lifecycle import push_agent_change
-from agents.machines.partitions import settle_partitions
 from agents.machines.probing import Discovery, discover
 from agents.machines.service import write_capacity
+from agents.machines.split_devices import withhold_split_devices
 from agents.machines.withholding import release_devices, withhold_devices
 from agents.models import Agent, AgentDevice, Withheld
 from agents.runtime.port import RuntimeUnavailable
@@ -79,7 +79,7 @@ def record_discovery(agent_id: int, found: Discovery, version: int = 0) -> Agent
     last = agent.data.get("discovery") or {}
     before = {row.device_id: row for row in agent.devices.filter(is_present=True)}
     has_changed = write_devices(agent, found.devices, unknown=found.unknown)
-    settle_partitions(agent)
+    withhold_split_devices(agent)
     has_changed |= write_capacity(agent, _capacity(agent))
     rows = {row.device_id: row for row in agent.devices.filter(is_present=True)}
     problems = {vendor: problem.to_json() for vendor, problem in found.problems.items()}

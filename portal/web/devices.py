@@ -25,7 +25,7 @@ from agents.machines.withholding import RELEASABLE, device_history, quarantine_d
 from agents.metering.readings import present_uses, use_words
 from agents.models import Agent, AgentDevice
 from agents.selectors import access_agent
-from agents.sharing.partitions import request_layout, request_layout_of_model
+from agents.sharing.mig_partitions import request_layout, request_layout_of_model
 from agents.web.groups import superadmin_or_404
 from agents.web.rows import device_errors
 from common import clock

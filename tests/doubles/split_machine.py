@@ -15,7 +15,7 @@ from agents.models import Agent
 from agents.runtime.port import HelperSpec, ProcessResult
 from agents.runtime.registry import adopt_runtime
 from agents.runtime.simulated.runtime import SimulatedRuntime
-from agents.sharing import helpers, partitions
+from agents.sharing import helpers, mig_partitions
 from portal.ops.paths import CHECKOUT
 from tests.nvml import FakeNvml
 
@@ -59,7 +59,7 @@ def make_split_machine(folder: Path, patch: pytest.MonkeyPatch, *images: str) ->
         (device / name).write_text(f"{text}\n")
     for name, value in nvml.environment(gpus=2).items():
         patch.setenv(name, value)
-    for module in (helpers, partitions):
+    for module in (helpers, mig_partitions):
         patch.setattr(module, "built_image_ids", lambda: [f"sha256:{BUILT}"])
     machine = SplitMachine(root, nvml, *images)
     adopt_runtime(f"tcp://{machine.name}:2376", machine)

@@ -9,7 +9,7 @@ from accounts.core.roles import Role
 from agents.machines import service as machines_service
 from agents.models import Agent, AgentDevice, Withheld
 from agents.resource_groups import service as resource_groups_service
-from agents.sharing import partitions
+from agents.sharing import mig_partitions
 from common.actors import SYSTEM
 from common.errors import Conflict, InvalidInput, NotFound, PermissionDenied
 from common.models import AuditEntry
@@ -39,8 +39,8 @@ def gpu(agent: Agent, index: int = 0) -> AgentDevice:
 
 
 def split(agent: Agent, layout: dict[str, int]) -> None:
-    partitions.request_layout(actor=SYSTEM, agent_id=agent.pk, device_id=gpu(agent).pk, layout=layout)
-    partitions.apply_layouts()
+    mig_partitions.request_layout(actor=SYSTEM, agent_id=agent.pk, device_id=gpu(agent).pk, layout=layout)
+    mig_partitions.apply_layouts()
 
 
 def test_layout_makes_partitions_that_are_given_out_instead_of_the_device(agent: Agent) -> None:
@@ -58,7 +58,7 @@ def test_layout_makes_partitions_that_are_given_out_instead_of_the_device(agent:
 def test_layout_that_nobody_asked_to_change_stays(agent: Agent, machine: SplitMachine) -> None:
     split(agent, {"1g.10gb": 2})
     before = len(machine.helpers)
-    partitions.apply_layouts()
+    mig_partitions.apply_layouts()
     assert (len(machine.helpers), capacity(agent)) == (before, {"cuda": 1, "mig-1g-10gb": 2})
 
 
@@ -74,9 +74,11 @@ def test_new_layout_replaces_the_ids_and_none_gives_the_device_back(agent: Agent
 
 def test_device_that_is_about_to_change_is_given_to_nobody(agent: Agent) -> None:
     split(agent, {"1g.10gb": 2})
-    partitions.request_layout(actor=SYSTEM, agent_id=agent.pk, device_id=gpu(agent).pk, layout={"7g.80gb": 1})
+    mig_partitions.request_layout(
+        actor=SYSTEM, agent_id=agent.pk, device_id=gpu(agent).pk, layout={"7g.80gb": 1}
+    )
     assert capacity(agent) == {"cuda": 1}
-    partitions.apply_layouts()
+    mig_partitions.apply_layouts()
     assert capacity(agent) == {"cuda": 1, "mig-7g-80gb": 1}
 
 
@@ -91,9 +93,11 @@ def test_device_or_partition_that_is_held_keeps_its_layout(agent: Agent) -> None
 def test_helper_that_is_killed_is_followed_by_another_that_goes_on(
     agent: Agent, machine: SplitMachine
 ) -> None:
-    partitions.request_layout(actor=SYSTEM, agent_id=agent.pk, device_id=gpu(agent).pk, layout={"1g.10gb": 4})
+    mig_partitions.request_layout(
+        actor=SYSTEM, agent_id=agent.pk, device_id=gpu(agent).pk, layout={"1g.10gb": 4}
+    )
     machine.dies_after = 2
-    partitions.apply_layouts()
+    mig_partitions.apply_layouts()
     assert (gpu(agent).withheld, capacity(agent)) == (Withheld.PARTITIONED, {"cuda": 1, "mig-1g-10gb": 2})
     machine.dies_after = None
     split(agent, {"1g.10gb": 4})
@@ -109,11 +113,11 @@ def test_profile_that_the_device_lacks_is_told_and_the_device_given_out_again(ag
 
 def test_layout_of_a_model_is_for_all_devices_that_nobody_holds(agent: Agent) -> None:
     AgentDevice.objects.filter(pk=gpu(agent, 1).pk).update(occupied=250)
-    [refusal] = partitions.request_layout_of_model(
+    [refusal] = mig_partitions.request_layout_of_model(
         actor=SYSTEM, group=agent.resource_group, model=gpu(agent).model, layout={"7g.80gb": 1}
     )
     assert "Sessions hold" in refusal.message
-    partitions.apply_layouts()
+    mig_partitions.apply_layouts()
     assert capacity(agent) == {"cuda": 1, "mig-7g-80gb": 1}
 
 
@@ -129,4 +133,4 @@ def test_only_superadmins_split_devices_and_only_those_that_exist(agent: Agent) 
     admin = actor_for(make_user(role=Role.DOMAIN_ADMIN))
     for actor, device_id, refusal in ((admin, gpu(agent).pk, PermissionDenied), (SYSTEM, 10**9, NotFound)):
         with pytest.raises(refusal):
-            partitions.request_layout(actor=actor, agent_id=agent.pk, device_id=device_id, layout={})
+            mig_partitions.request_layout(actor=actor, agent_id=agent.pk, device_id=device_id, layout={})

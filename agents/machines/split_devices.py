@@ -7,7 +7,7 @@ SPLIT = "Split into partitions."
 MODE = "mig"  # fact: 1 if only partitions of the device can be used
 
 
-def settle_partitions(agent: Agent) -> None:
+def withhold_split_devices(agent: Agent) -> None:
     """Withhold the devices of a locked agent that are split or about to be, and give out those that are
     not any more. The caller writes the capacity. One query, three if anything changes.
     """

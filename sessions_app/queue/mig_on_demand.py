@@ -11,7 +11,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 
 from agents.core.states import AgentState
 from agents.models import AgentDevice, ResourceGroup, SharingRule, Withheld
-from agents.sharing.partitions import ALL_THAT_FIT, NVIDIA, want_layout
+from agents.sharing.mig_partitions import ALL_THAT_FIT, NVIDIA, want_layout
 from agents.sharing.selectors import sharing_rules_for
 from common.errors import BerthError
 from common.values.resources import CPU, MEM, MIG, slot_title

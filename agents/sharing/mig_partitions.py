@@ -18,9 +18,9 @@ from agents.core.states import AgentState
 from agents.events import CapacityChanged
 from agents.machines.accelerators import usable_devices
 from agents.machines.discovery import record_discovery
-from agents.machines.partitions import settle_partitions
 from agents.machines.probing import discover
 from agents.machines.service import write_capacity
+from agents.machines.split_devices import withhold_split_devices
 from agents.models import Agent, AgentDevice, ResourceGroup, Withheld
 from agents.runtime.port import RuntimeUnavailable
 from agents.selectors import access_agent, runtime_of
@@ -171,7 +171,7 @@ def _title(device: AgentDevice) -> str:
 
 def _settle(agent: Agent) -> None:
     """Withhold what is about to change, and write the capacity that is left."""
-    settle_partitions(agent)
+    withhold_split_devices(agent)
     capacity = {slot.slot_name: slot.capacity for slot in agent.slots.all()}
     write_capacity(agent, capacity | usable_devices(agent))
     publish(CapacityChanged(agent.resource_group_id))

@@ -6,13 +6,13 @@ import pytest
 
 from agents.machines import service as machines_service
 from agents.models import Agent, AgentDevice
-from agents.sharing import partitions
+from agents.sharing import mig_partitions
 from agents.sharing.service import create_sharing_rule
 from common.actors import SYSTEM
 from scheduler.tick import run_tick
 from sessions_app.core.states import Status
 from sessions_app.models import ComputeSession, KernelAllocation
-from sessions_app.queue.partitions import partition_on_demand
+from sessions_app.queue.mig_on_demand import partition_on_demand
 from tests.doubles.split_machine import capacity, discover_devices, make_split_machine
 from tests.factories_sessions import Place, make_place
 
@@ -38,7 +38,7 @@ def agent(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Agen
 
 def split_and_place(place: Place) -> None:
     partition_on_demand()
-    partitions.apply_layouts()
+    mig_partitions.apply_layouts()
     run_tick(place.group.pk)
 
 
@@ -84,8 +84,10 @@ def test_of_two_sessions_one_gets_the_last_partition(place: Place, agent: Agent)
     device = agent.devices.get(parent_id="", index=0)
     for index in (0, 1):
         device = agent.devices.get(parent_id="", index=index)
-        partitions.request_layout(actor=SYSTEM, agent_id=agent.pk, device_id=device.pk, layout={"7g.80gb": 1})
-    partitions.apply_layouts()
+        mig_partitions.request_layout(
+            actor=SYSTEM, agent_id=agent.pk, device_id=device.pk, layout={"7g.80gb": 1}
+        )
+    mig_partitions.apply_layouts()
     place.group.sharing_rules.update(mig_on_demand=False)
     wanted = {"cpu": 1, "mem": "1g", "mig-7g-80gb": 1}
     sessions = [place.enqueue(resources=wanted) for _ in range(3)]
