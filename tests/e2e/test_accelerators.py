@@ -71,4 +71,6 @@ def test_devices_are_taken_from_a_card_shown_on_the_session_and_quarantined(
     expect(admin.get_by_text("The device is in quarantine")).to_be_visible()
 
     page.goto("/sessions/new/?name=another")
-    expect(page.locator(".device-cards .choice-card").filter(has_text="free")).to_contain_text("5 of 8 free")
+    expect(page.locator(".device-cards .choice-card").filter(has_text="of 8 free")).to_contain_text(
+        "5 of 8 free"
+    )
