@@ -3,7 +3,7 @@
 from celery import shared_task
 
 from agents.machines import discovery, image_copies, network_isolation, service, withholding
-from agents.metering import collector, meters
+from agents.metering import collector, meter_containers
 from agents.sharing import mig_partitions
 from common.db.advisory_locks import try_exclusive
 from common.messaging.dispatch import TaskName
@@ -58,4 +58,4 @@ def measure_devices() -> None:
 def keep_meters() -> None:
     with try_exclusive("agents.metering.meters") as is_mine:
         if is_mine:
-            meters.keep_meters(built_image_ids())
+            meter_containers.reconcile_meters(built_image_ids())

@@ -4,7 +4,7 @@ from uuid import UUID
 
 from celery import shared_task
 
-from agents.machines.helpers import reap_helpers
+from agents.machines.helper_containers import reap_helpers
 from agents.runtime.port import RuntimeFault
 from agents.selectors import connected_agents, runtime_of
 from common import clock

@@ -18,7 +18,7 @@ import structlog
 from django.conf import settings
 from django.db import transaction
 
-from agents.machines.helpers import NO_IMAGE, helper_image, labels_once
+from agents.machines.helper_containers import NO_IMAGE, helper_image, one_off_labels
 from agents.machines.lifecycle import push_agent_change
 from agents.models import Agent
 from agents.runtime.port import HelperSpec, RuntimeFault
@@ -104,7 +104,7 @@ def helper_spec(image_id: str) -> HelperSpec:
     return HelperSpec(
         name=f"berth-walls-{uuid4().hex[:12]}",
         image=image_id,
-        labels=labels_once("walls"),
+        labels=one_off_labels("walls"),
         command=("sh", "-c", _script()),
         capabilities=("NET_ADMIN",),
         has_network=True,

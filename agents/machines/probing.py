@@ -35,7 +35,7 @@ from agents.accelerators.reader import (
     signs,
 )
 from agents.accelerators.report import Look, MachineReport
-from agents.machines.helpers import NO_IMAGE, helper_image, labels_once
+from agents.machines.helper_containers import NO_IMAGE, helper_image, one_off_labels
 from agents.models import Agent
 from agents.runtime.port import (
     HELPER_FILES_AT,
@@ -218,7 +218,7 @@ def probe_spec(look: Look, image_id: str, grant: DeviceGrant, *, root: str = "/"
     return HelperSpec(
         name=f"berth-probe-{uuid4().hex[:12]}",
         image=image_id,
-        labels=labels_once("probe"),
+        labels=one_off_labels("probe"),
         command=look_command(look, python="python3", folder=HELPER_FILES_AT, root=MOUNTED_AT),
         files=program_files(),
         mounts=machine_mounts(root),

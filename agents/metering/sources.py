@@ -19,7 +19,7 @@ from agents.accelerators.probe import ProbeFailed, look_here
 from agents.accelerators.reader import look_at_use, read_health, read_uses
 from agents.accelerators.report import MachineReport
 from agents.machines.probing import LOCAL
-from agents.metering.meters import meter_name
+from agents.metering.meter_containers import meter_name
 from agents.models import Agent
 from agents.runtime.port import ContainerGone, RuntimeFault
 from agents.runtime.registry import close_async_runtimes
@@ -54,12 +54,12 @@ class Measured:
         return Measured(self.uses + other.uses, {**self.health, **other.health})
 
 
-def is_nearby(agent: Agent) -> bool:
+def is_local(agent: Agent) -> bool:
     """True if this process measures the machine by itself."""
     return agent.is_simulated or agent.address.startswith(LOCAL)
 
 
-def measure_nearby(agent: Agent, devices: Sequence[MeasuredDevice]) -> Measured:
+def measure_local(agent: Agent, devices: Sequence[MeasuredDevice]) -> Measured:
     """Measure the devices of a simulated machine, or of the portal's own."""
     runtime = runtime_of(agent)
     if isinstance(runtime, SimulatedRuntime):
@@ -75,7 +75,7 @@ def measure_nearby(agent: Agent, devices: Sequence[MeasuredDevice]) -> Measured:
     return found
 
 
-def measure_distant(
+def measure_remote(
     machines: Mapping[Agent, Sequence[MeasuredDevice]], *, within_s: float
 ) -> dict[int, Measured]:
     """Return {agent id: what its meters told last}, of those that answer in time and whose meters said

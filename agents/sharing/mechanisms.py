@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from agents.accelerators.grant import BoundPath, DeviceGrant, SharedVolume
 from agents.core.isolation import Isolation, SharingMode
-from agents.machines.helpers import labels_once
+from agents.machines.helper_containers import one_off_labels
 from agents.models import Agent, AgentDevice, SharingRule
 from agents.runtime.port import (
     ContainerRuntime,
@@ -22,7 +22,7 @@ from agents.runtime.port import (
     RuntimeUnavailable,
 )
 from agents.sharing import mps
-from agents.sharing.helpers import (
+from agents.sharing.helper_containers import (
     NOTE_LENGTH,
     ROLE,
     device_grant,
@@ -236,7 +236,7 @@ class HookLibrary(TimeSlices):
         return HelperSpec(
             name=f"berth-hook-{uuid4().hex[:12]}",
             image=share.rule.hook_image,
-            labels=labels_once(ROLE),
+            labels=one_off_labels(ROLE),
             command=("sh", "-c", script("hook_library.sh"), "sh", LIBRARY, LIBRARY_DIRECTORY, lines),
             mounts=(MountSpec("volume", "/share", volume),),
         )

@@ -24,7 +24,7 @@ from agents.machines.split_devices import withhold_split_devices
 from agents.models import Agent, AgentDevice, ResourceGroup, Withheld
 from agents.runtime.port import RuntimeUnavailable
 from agents.selectors import access_agent, runtime_of
-from agents.sharing.helpers import NOTE_LENGTH, run_nvml_admin
+from agents.sharing.helper_containers import NOTE_LENGTH, run_nvml_admin
 from common.actors import Actor
 from common.audit import audit_log
 from common.db.advisory_locks import try_exclusive

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 
 from agents.accelerators.grant import DeviceGrant
-from agents.machines.helpers import helper_labels
+from agents.machines.helper_containers import helper_labels
 from agents.models import AgentDevice
 from agents.runtime.port import (
     ContainerRuntime,
@@ -17,7 +17,7 @@ from agents.runtime.port import (
     MountSpec,
     RuntimeFault,
 )
-from agents.sharing.helpers import script
+from agents.sharing.helper_containers import script
 from common.values.resources import MILLI
 
 PIPES = "/run/nvidia-mps"

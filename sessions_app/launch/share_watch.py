@@ -12,13 +12,13 @@ from django.utils.translation import gettext_noop
 
 from agents.core.isolation import Isolation
 from agents.core.states import AgentState
-from agents.machines.helpers import helper_labels, labels_once
+from agents.machines.helper_containers import helper_labels, one_off_labels
 from agents.machines.withholding import release_devices, withhold_devices
 from agents.models import Agent, AgentDevice, Withheld
 from agents.runtime.port import ContainerRuntime, ContainerStatus, RuntimeFault
 from agents.selectors import runtime_of
 from agents.sharing import mps
-from agents.sharing.helpers import ROLE
+from agents.sharing.helper_containers import ROLE
 from agents.sharing.mechanisms import NVIDIA, Share, mechanism_of
 from agents.sharing.selectors import sharing_rules_for
 from common.messaging.events import publish
@@ -92,7 +92,7 @@ def _repair(device: AgentDevice) -> None:
         milli=rule.smallest_share,
         rule=rule,
         container=f"berth-trial-{device.pk}",
-        labels=labels_once(ROLE),
+        labels=one_off_labels(ROLE),
     )
     mechanism, runtime = mechanism_of(trial), runtime_of(agent)
     mechanism.prepare(trial, runtime)

@@ -11,8 +11,8 @@ import pytest
 from agents.accelerators.description import vendor_named
 from agents.accelerators.grant import BoundPath, DeviceGrant
 from agents.core.states import AgentState
-from agents.metering import meters
-from agents.metering.sources import MeasuredDevice, measure_distant
+from agents.metering import meter_containers
+from agents.metering.sources import MeasuredDevice, measure_remote
 from agents.models import Agent
 from agents.runtime.docker.async_runtime import DockerAsyncRuntime
 from agents.runtime.docker.sync_runtime import DockerRuntime
@@ -50,7 +50,9 @@ def nvml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
     environment = {**nvml.environment(gpus=8), "FAKE_NVML_OPENED": "/dev/null"}
     folders = tuple(BoundPath(str(path)) for path in (nvml.library, tmp_path))
     monkeypatch.setattr(
-        meters, "grant_for", lambda look, info, nodes: DeviceGrant(binds=folders, environment=environment)
+        meter_containers,
+        "grant_for",
+        lambda look, info, nodes: DeviceGrant(binds=folders, environment=environment),
     )
     return nvml
 
@@ -69,32 +71,32 @@ def lines_of(name: str) -> dict[str, Any]:
 
 def test_a_meter_is_read_replaced_and_removed(runtime: DockerRuntime, image: str, nvml: FakeNvml) -> None:
     agent = Agent(pk=1, name="gpu-01", address=engines.ADDRESS, state=AgentState.CONNECTED)
-    name = meters.meter_name("nvidia")
+    name = meter_containers.meter_name("nvidia")
     nvml.do("0 percent 37", "0 used 20480", "0 pid 4711")
-    meters.keep_meters_of(agent, [VENDOR], [image])
+    meter_containers.reconcile_meters_of(agent, [VENDOR], [image])
     wait_until(lambda: lines_of(name).get("line", 0) >= 2, deadline_s=30)
     first = runtime.inspect_container(name)
     assert first
     uuid = json.loads(lines_of(name)["commands"]["berth-nvml"]["stdout"])["devices"][0]["uuid"]
     devices = [MeasuredDevice(7, uuid, "nvidia", "", {"uuid": uuid}, 0)]
-    [use] = measure_distant({agent: devices}, within_s=5)[1].uses
+    [use] = measure_remote({agent: devices}, within_s=5)[1].uses
     assert (use.percent, use.mem_bytes, use.processes[0].pid) == (37, 20480 * 2**20, 4711)  # type: ignore[index]
     assert use.activity == 37
 
-    meters.keep_meters_of(agent, [VENDOR], [image])  # left alone
+    meter_containers.reconcile_meters_of(agent, [VENDOR], [image])  # left alone
     assert runtime.inspect_container(name).container_id == first.container_id  # type: ignore[union-attr]
     runtime.stop_container(name, 0)  # as after an upgrade of the driver, when its library fails
     line = lines_of(name)["line"]
-    measure_distant({agent: devices}, within_s=5)
+    measure_remote({agent: devices}, within_s=5)
     assert lines_of(name)["line"] == line
-    assert measure_distant({agent: devices}, within_s=5) == {}  # what a meter said once is not said again
-    meters.keep_meters_of(agent, [VENDOR], [image])
+    assert measure_remote({agent: devices}, within_s=5) == {}  # what a meter said once is not said again
+    meter_containers.reconcile_meters_of(agent, [VENDOR], [image])
     second = runtime.inspect_container(name)
     assert second
     assert second.container_id != first.container_id
     assert second.status is ContainerStatus.RUNNING
 
-    meters.keep_meters_of(agent, [], [image])
+    meter_containers.reconcile_meters_of(agent, [], [image])
     assert runtime.inspect_container(name) is None
 
 
@@ -102,8 +104,8 @@ def test_a_meter_of_eight_devices_stays_within_its_memory(
     runtime: DockerRuntime, image: str, nvml: FakeNvml
 ) -> None:
     agent = Agent(pk=1, name="gpu-01", address=engines.ADDRESS, state=AgentState.CONNECTED)
-    meters.keep_meters_of(agent, [VENDOR], [image])
-    name = meters.meter_name("nvidia")
+    meter_containers.reconcile_meters_of(agent, [VENDOR], [image])
+    name = meter_containers.meter_name("nvidia")
     wait_until(lambda: lines_of(name).get("line", 0) >= 3, deadline_s=30)
 
     async def use() -> Any:
@@ -120,14 +122,14 @@ def test_a_meter_is_read_through_an_engine_over_tls(
     runtime: DockerRuntime, image: str, nvml: FakeNvml, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     agent = Agent(pk=1, name="gpu-01", address=engines.ADDRESS, state=AgentState.CONNECTED)
-    meters.keep_meters_of(agent, [VENDOR], [image])
+    meter_containers.reconcile_meters_of(agent, [VENDOR], [image])
     keys = make_certificates(tmp_path_factory.mktemp("tls"))
 
     async def read() -> bytes:
         async with engine_over_tls(keys) as address:
             engine = DockerAsyncRuntime(address, material(keys))
             try:
-                return await engine.read_last_line(meters.meter_name("nvidia"))
+                return await engine.read_last_line(meter_containers.meter_name("nvidia"))
             finally:
                 await engine.close()
 

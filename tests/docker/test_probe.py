@@ -18,7 +18,7 @@ from agents.accelerators.grant import BoundPath, DeviceGrant
 from agents.accelerators.probe import MOUNTED_AT, look_here, read_report
 from agents.accelerators.reader import look_at_devices, read_devices, read_uses, signs
 from agents.accelerators.report import Look, MachineReport
-from agents.machines import helpers, probing
+from agents.machines import helper_containers, probing
 from agents.models import Agent
 from agents.runtime.docker.sync_runtime import DockerRuntime
 from agents.runtime.port import HelperSpec, MountSpec, ProcessResult, RuntimeRefused
@@ -112,7 +112,7 @@ def test_container_finds_the_devices_that_the_machine_itself_finds(
     assert [(device.index, device.profile) for device in found.devices or ()] == [
         (0, ""), (1, ""), (1, "1g.10gb"), (1, "1g.10gb"), (1, "1g.10gb"),
     ]  # fmt: skip
-    assert runtime.list_containers(helpers.helper_labels("probe")) == []
+    assert runtime.list_containers(helper_containers.helper_labels("probe")) == []
 
 
 def test_engine_of_this_machine_tells_over_its_api_what_the_machine_tells(
@@ -213,9 +213,9 @@ def test_container_whose_caller_was_killed_is_removed(
     caller.send_signal(signal.SIGKILL)
     caller.wait()
     now = 1000.0
-    monkeypatch.setattr(helpers.time, "monotonic", lambda: now)
-    helpers.reap_helpers(runtime)
+    monkeypatch.setattr(helper_containers.time, "monotonic", lambda: now)
+    helper_containers.reap_helpers(runtime)
     assert runtime.inspect_container(name) is not None
-    now += helpers.ABANDONED_AFTER_S
-    helpers.reap_helpers(runtime)
+    now += helper_containers.ABANDONED_AFTER_S
+    helper_containers.reap_helpers(runtime)
     assert runtime.inspect_container(name) is None

@@ -18,7 +18,7 @@ from agents.models import Agent, AgentDevice, SharingRule
 from agents.runtime.docker.sync_runtime import DockerRuntime
 from agents.runtime.port import MountSpec, RuntimeFault
 from agents.sharing import mps
-from agents.sharing.helpers import nvml_admin_spec
+from agents.sharing.helper_containers import nvml_admin_spec
 from agents.sharing.mechanisms import HOOK_CACHE, LIBRARY, HelperMissing, HookLibrary, Share, hook_volume
 from portal.ops.engine.session_image import ensure_session_image
 from tests import engines

@@ -15,12 +15,12 @@ from agents.models import Agent
 from agents.runtime.port import HelperSpec, ProcessResult
 from agents.runtime.registry import adopt_runtime
 from agents.runtime.simulated.runtime import SimulatedRuntime
-from agents.sharing import helpers, mig_partitions
+from agents.sharing import helper_containers, mig_partitions
 from portal.ops.paths import CHECKOUT
 from tests.nvml import FakeNvml
 
 BUILT = "berth/python:1"
-PROGRAM = CHECKOUT / "agents" / "sharing" / helpers.NVML_ADMIN
+PROGRAM = CHECKOUT / "agents" / "sharing" / helper_containers.NVML_ADMIN
 _numbers = count(1)
 
 
@@ -59,7 +59,7 @@ def make_split_machine(folder: Path, patch: pytest.MonkeyPatch, *images: str) ->
         (device / name).write_text(f"{text}\n")
     for name, value in nvml.environment(gpus=2).items():
         patch.setenv(name, value)
-    for module in (helpers, mig_partitions):
+    for module in (helper_containers, mig_partitions):
         patch.setattr(module, "built_image_ids", lambda: [f"sha256:{BUILT}"])
     machine = SplitMachine(root, nvml, *images)
     adopt_runtime(f"tcp://{machine.name}:2376", machine)

@@ -15,7 +15,7 @@ from accounts.models import User
 from agents.accelerators.device_files import DeviceFileVendor
 from agents.accelerators.probe import look
 from agents.accelerators.report import Look
-from agents.machines import discovery, helpers, probing
+from agents.machines import discovery, helper_containers, probing
 from agents.machines import service as machines_service
 from agents.machines.withholding import withhold_devices
 from agents.models import Agent, Withheld
@@ -223,7 +223,7 @@ def test_device_that_somebody_else_uses_is_withheld_until_it_is_free(
     agent: Agent, machine: RemoteMachine
 ) -> None:
     session = ContainerSpec(
-        name="session", image=BUILT, labels=helpers.helper_labels("any"), cpu_milli=1, mem_bytes=1
+        name="session", image=BUILT, labels=helper_containers.helper_labels("any"), cpu_milli=1, mem_bytes=1
     )
     machine.ensure_container(session)
     machine.start_container("session")

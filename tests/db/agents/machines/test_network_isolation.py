@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from accounts.models import User
-from agents.machines import helpers, network_isolation
+from agents.machines import helper_containers, network_isolation
 from agents.machines import service as machines_service
 from agents.machines.network_isolation import IsolationMissing
 from agents.models import Agent
@@ -150,14 +150,18 @@ def test_helper_whose_process_died_is_removed_once_nobody_can_wait_for_it(
     engine: SimulatedRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1000.0
-    monkeypatch.setattr(helpers.time, "monotonic", lambda: now)
+    monkeypatch.setattr(helper_containers.time, "monotonic", lambda: now)
     spec = {"image": BUILT, "cpu_milli": 10, "mem_bytes": 2**25}
-    engine.ensure_container(ContainerSpec(name="berth-walls-1", labels=helpers.labels_once("walls"), **spec))
-    engine.ensure_container(ContainerSpec(name="another", labels=helpers.helper_labels("meter"), **spec))
-    helpers.reap_helpers(engine)
-    now += helpers.ABANDONED_AFTER_S - 1  # another round, earlier than usual
-    helpers.reap_helpers(engine)
+    engine.ensure_container(
+        ContainerSpec(name="berth-walls-1", labels=helper_containers.one_off_labels("walls"), **spec)
+    )
+    engine.ensure_container(
+        ContainerSpec(name="another", labels=helper_containers.helper_labels("meter"), **spec)
+    )
+    helper_containers.reap_helpers(engine)
+    now += helper_containers.ABANDONED_AFTER_S - 1  # another round, earlier than usual
+    helper_containers.reap_helpers(engine)
     assert len(engine.list_containers({})) == 2
     now += 1
-    helpers.reap_helpers(engine)
+    helper_containers.reap_helpers(engine)
     assert [state.name for state in engine.list_containers({})] == ["another"]

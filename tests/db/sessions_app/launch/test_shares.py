@@ -6,7 +6,7 @@ import pytest
 
 from agents.machines.network_isolation import NOT_REQUIRED
 from agents.models import AgentDevice, Withheld
-from agents.sharing import helpers, mps
+from agents.sharing import helper_containers, mps
 from agents.sharing.service import create_sharing_rule
 from common.actors import SYSTEM
 from common.errors import InvalidInput
@@ -34,7 +34,7 @@ def place() -> Place:
 @pytest.fixture
 def engine(place: Place, settings: Any, monkeypatch: pytest.MonkeyPatch) -> NvidiaEngine:
     settings.BERTH_WALLS = NOT_REQUIRED
-    monkeypatch.setattr(helpers, "built_image_ids", lambda: [HELPER_IMAGE])
+    monkeypatch.setattr(helper_containers, "built_image_ids", lambda: [HELPER_IMAGE])
     engine = give_gpus(place.agent, place.image.reference)
     place.agent.refresh_from_db()
     return engine

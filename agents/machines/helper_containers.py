@@ -22,7 +22,7 @@ def helper_labels(role: str) -> dict[str, str]:
     return {"io.berth.installation": settings.BERTH_INSTALLATION, "io.berth.role": role}
 
 
-def labels_once(role: str) -> dict[str, str]:
+def one_off_labels(role: str) -> dict[str, str]:
     """Return the labels of a helper that runs once; it is removed even if its caller has died."""
     return helper_labels(role) | _ONCE
 

@@ -19,7 +19,7 @@ from agents.accelerators.probe import MOUNTED_AT, meter_command, program_files
 from agents.accelerators.reader import look_at_use
 from agents.accelerators.report import Look
 from agents.core.states import AgentState
-from agents.machines.helpers import NO_IMAGE, helper_image, helper_labels
+from agents.machines.helper_containers import NO_IMAGE, helper_image, helper_labels
 from agents.machines.probing import LOCAL, grant_for, machine_mounts, without_missing_file
 from agents.models import Agent, AgentDevice
 from agents.runtime.addresses import SIMULATED
@@ -55,7 +55,7 @@ def meter_name(vendor: str) -> str:
     return f"berth-meter-{settings.BERTH_INSTALLATION}-{vendor}"[:120]
 
 
-def keep_meters(image_ids: Sequence[str]) -> None:
+def reconcile_meters(image_ids: Sequence[str]) -> None:
     """Have the wanted meters of all remote machines, and no others. Two queries."""
     wanted = _vendors_by_agent()
     remote = Agent.objects.exclude(address__startswith=LOCAL).exclude(address__startswith=SIMULATED)
@@ -81,12 +81,14 @@ def _vendors_by_agent() -> Mapping[int, list[VendorDescription]]:
 
 def _keep_or_log(agent: Agent, vendors: Collection[VendorDescription], image_ids: Sequence[str]) -> None:
     try:
-        keep_meters_of(agent, vendors, image_ids)
+        reconcile_meters_of(agent, vendors, image_ids)
     except RuntimeFault as fault:
         log.warning("meter.failed", agent=agent.name, error=str(fault))
 
 
-def keep_meters_of(agent: Agent, vendors: Collection[VendorDescription], image_ids: Sequence[str]) -> None:
+def reconcile_meters_of(
+    agent: Agent, vendors: Collection[VendorDescription], image_ids: Sequence[str]
+) -> None:
     """Have the meters of these vendors on the machine, and no others. Calls its engine, never the
     database. Raises RuntimeFault.
     """

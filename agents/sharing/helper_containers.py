@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from agents.accelerators.grant import DeviceGrant, join_grants
 from agents.machines.grants import DevicePart, grant_devices
-from agents.machines.helpers import NO_IMAGE, helper_image, labels_once
+from agents.machines.helper_containers import NO_IMAGE, helper_image, one_off_labels
 from agents.models import Agent, AgentDevice
 from agents.runtime.port import (
     HELPER_FILES_AT,
@@ -69,7 +69,7 @@ def nvml_admin_spec(image: str, grant: DeviceGrant, *words: str) -> HelperSpec:
     return HelperSpec(
         name=f"berth-nvml-{uuid4().hex[:12]}",
         image=image,
-        labels=labels_once(ROLE),
+        labels=one_off_labels(ROLE),
         command=("python3", "-I", f"{HELPER_FILES_AT}/{NVML_ADMIN}", *words),
         files={NVML_ADMIN: script(NVML_ADMIN).encode()},
         grant=grant,

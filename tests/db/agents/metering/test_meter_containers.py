@@ -4,7 +4,7 @@ import pytest
 from django.conf import settings
 
 from agents.core.states import AgentState
-from agents.metering.meters import keep_meters, meter_name
+from agents.metering.meter_containers import meter_name, reconcile_meters
 from agents.models import Agent, AgentDevice
 from agents.runtime.registry import adopt_runtime
 from agents.runtime.simulated.runtime import SimulatedRuntime
@@ -26,7 +26,7 @@ def test_a_machine_has_a_meter_for_each_vendor_that_can_be_measured_until_it_is_
         AgentDevice.objects.filter(pk=device.pk).update(vendor=vendor)
 
     def meters() -> list[str]:
-        keep_meters([IMAGE])
+        reconcile_meters([IMAGE])
         labels = {"io.berth.installation": settings.BERTH_INSTALLATION}
         return [state.name for state in runtime.list_containers(labels)]
 
