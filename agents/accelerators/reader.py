@@ -17,7 +17,7 @@ from typing import Any
 from agents.accelerators.base import AcceleratorDevice, DeviceProcess, DeviceUse
 from agents.accelerators.description import CAPTURE, KNOWN_FIELDS, Source, VendorDescription
 from agents.accelerators.filters import MAX_NUMBER, MAX_TEXT, filtered, number, storable
-from agents.accelerators.report import Look, MachineReport, command_key
+from agents.accelerators.report import MachineReport, ProbeRequest, command_key
 from common.i18n import gettext_noop
 from common.values.resources import mig_slot
 from common.values.stored_message import StoredMessage, one_line
@@ -62,29 +62,31 @@ class _Unreadable(Exception):
         self.is_missing = is_missing
 
 
-# What to look at
+# Requests to probes
 
 
-def signs(vendors: Iterable[VendorDescription]) -> Look:
-    """Return what shows whether a machine has devices of these vendors; it needs no container's
-    devices and no tools.
+def presence_probe(vendors: Iterable[VendorDescription]) -> ProbeRequest:
+    """Return the request for what shows whether a machine has devices of these vendors; it needs no
+    container's devices and no tools.
     """
-    look = Look(files=tuple(f"{PCI_DEVICES}/{name}" for name in ("vendor", "device", "class", "numa_node")))
+    request = ProbeRequest(
+        files=tuple(f"{PCI_DEVICES}/{name}" for name in ("vendor", "device", "class", "numa_node"))
+    )
     for vendor in vendors:
-        look += Look(paths=vendor.match.paths)
-    return look
+        request += ProbeRequest(paths=vendor.match.paths)
+    return request
 
 
-def look_at_use(vendor: VendorDescription) -> Look:
-    """Return what tells the use and the health of the devices of one vendor; nothing, if nothing does."""
+def use_probe(vendor: VendorDescription) -> ProbeRequest:
+    """Return the request for the use and the health of one vendor's devices; empty if nothing tells them."""
     sources = (*vendor.measure.sources, *([vendor.health.source] if vendor.health.source else ()))
     given = vendor.discover.give
-    look = Look()
+    request = ProbeRequest()
     for source in sources:
-        look += _wanted_by(source)
-    if not look.commands:  # files of the kernel need nothing of the vendor
-        return look
-    return look + Look(
+        request += _wanted_by(source)
+    if not request.commands:  # files of the kernel need nothing of the vendor
+        return request
+    return request + ProbeRequest(
         given_devices=given.devices,
         given_files=given.files,
         given_drivers=(given.driver,) if given.driver else (),
@@ -92,31 +94,31 @@ def look_at_use(vendor: VendorDescription) -> Look:
     )
 
 
-def look_at_devices(vendor: VendorDescription) -> Look:
-    """Return what tells the devices of one vendor, their use and their health."""
+def device_probe(vendor: VendorDescription) -> ProbeRequest:
+    """Return the request for the devices of one vendor, their use and their health."""
     given = vendor.discover.give
-    look = look_at_use(vendor) + Look(
+    request = use_probe(vendor) + ProbeRequest(
         given_devices=given.devices,
         given_files=given.files,
         given_drivers=(given.driver,) if given.driver else (),
         given_runtimes=(given.runtime,) if given.runtime else (),
     )
     for source in (vendor.discover, *vendor.discover.detail):
-        look += _wanted_by(source)
+        request += _wanted_by(source)
     for extra in (*vendor.grant.ways, *vendor.grant.extras.values()):
         paths = [path.split(":")[0].rstrip("?") for path in (*extra.devices, *extra.groups)]
-        look += Look(nodes=tuple(_any_value(path) for path in paths))
-        look += Look(paths=tuple(bind.split(":")[0].rstrip("?") for bind in extra.binds))
-    return look
+        request += ProbeRequest(nodes=tuple(_any_value(path) for path in paths))
+        request += ProbeRequest(paths=tuple(bind.split(":")[0].rstrip("?") for bind in extra.binds))
+    return request
 
 
-def _wanted_by(source: Source) -> Look:
+def _wanted_by(source: Source) -> ProbeRequest:
     if source.command:
-        return Look(commands=(source.command,))
+        return ProbeRequest(commands=(source.command,))
     if source.nodes:
-        return Look(nodes=(_any_value(source.nodes),))
+        return ProbeRequest(nodes=(_any_value(source.nodes),))
     if not source.sysfs:
-        return Look()
+        return ProbeRequest()
     each = _any_value(source.sysfs)
     readings = [*source.fields.values(), *(text.split(" ")[0] for text in (*source.where, *source.unless))]
     files: list[str] = []
@@ -127,7 +129,7 @@ def _wanted_by(source: Source) -> Look:
             continue
         (links if "link" in filters else files).append(f"{each}/{name.split(':')[0]}")
         files += [f"{each}/{other.split(':')[1]}" for other in filters if other.startswith("kfd_bdf:")]
-    return Look(paths=(each,), files=tuple(dict.fromkeys(files)), links=tuple(links))
+    return ProbeRequest(paths=(each,), files=tuple(dict.fromkeys(files)), links=tuple(links))
 
 
 def _any_value(template: str) -> str:

@@ -31,8 +31,8 @@ class CommandOutput:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """List for a probe: globs of paths to list, of files to read, of links, of device nodes, and
+class ProbeRequest:
+    """Request to a probe: globs of paths to list, of files to read, of links, of device nodes, and
     commands; and what its container needs for the commands: device nodes and files of the machine, all
     devices of drivers of the engine, runtimes.
 
@@ -50,9 +50,9 @@ class Look:
     given_drivers: tuple[str, ...] = ()
     given_runtimes: tuple[str, ...] = ()
 
-    def __add__(self, other: "Look") -> "Look":
+    def __add__(self, other: "ProbeRequest") -> "ProbeRequest":
         joined = {each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)}
-        return Look(**{name: tuple(dict.fromkeys(values)) for name, values in joined.items()})
+        return ProbeRequest(**{name: tuple(dict.fromkeys(values)) for name, values in joined.items()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,20 +21,20 @@ from agents.accelerators.probe import (
     MAX_REPORT_BYTES,
     MOUNTED_AT,
     ProbeFailed,
-    look_command,
-    look_here,
+    probe_command,
     program_files,
     read_report,
+    run_local_probe,
 )
 from agents.accelerators.reader import (
+    device_probe,
     is_present,
-    look_at_devices,
+    presence_probe,
     read_devices,
     read_health,
     read_measures,
-    signs,
 )
-from agents.accelerators.report import Look, MachineReport
+from agents.accelerators.report import MachineReport, ProbeRequest
 from agents.machines.helper_containers import NO_IMAGE, helper_image, one_off_labels
 from agents.models import Agent
 from agents.runtime.port import (
@@ -69,7 +69,7 @@ _SEEN = ("/sys/", "/dev/", "/proc/")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discovery:
-    """Result of a look at a machine.
+    """Result of probing a machine.
 
     `devices` are those of all vendors but the `unknown` ones, whose tools failed; `problems` says
     why, by vendor; MACHINE: for the machine as a whole. `users`: {device id: ids of processes that compute
@@ -95,8 +95,10 @@ def discover(agent: Agent, vendors: Sequence[VendorDescription], image_ids: Sequ
     runtime = runtime_of(agent)
     info = runtime.info()
     try:
-        look = _looker(agent, runtime, info, image_ids)
-        first = look(signs(vendors) + Look(nodes=_nodes_to_give(vendors), files=(NUMA_CORES,)))
+        probe = _probe_for(agent, runtime, info, image_ids)
+        first = probe(
+            presence_probe(vendors) + ProbeRequest(nodes=_nodes_to_give(vendors), files=(NUMA_CORES,))
+        )
     except (ProbeFailed, RuntimeFault) as fault:
         _reraise_unavailable(fault)
         everyone = [vendor.name for vendor in vendors]
@@ -105,7 +107,7 @@ def discover(agent: Agent, vendors: Sequence[VendorDescription], image_ids: Sequ
     found, used = Discovery(), dict[str, set[int]]()
     for vendor in vendors:
         if is_present(vendor, first):
-            found = _with_vendor(found, vendor, look, first, used)
+            found = _with_vendor(found, vendor, probe, first, used)
     users = _foreign(runtime, used) if used else {}
     return replace(found, users=users, numa_cores=_numa_cores(first))
 
@@ -118,13 +120,13 @@ def _numa_cores(report: MachineReport) -> dict[str, str]:
 def _with_vendor(
     found: Discovery,
     vendor: VendorDescription,
-    look: "Looker",
+    probe: "LocalProbe",
     first: MachineReport,
     used: dict[str, set[int]],
 ) -> Discovery:
     """Return `found` with one vendor's devices; add the processes on them to `used`."""
     try:
-        report = look(signs([vendor]) + look_at_devices(vendor), first.nodes)
+        report = probe(presence_probe([vendor]) + device_probe(vendor), first.nodes)
     except (ProbeFailed, RuntimeFault) as fault:
         _reraise_unavailable(fault)
         problem = StoredMessage(VENDOR_FAILED, {"vendor": vendor.title}, quote=one_line(fault))
@@ -154,34 +156,36 @@ def _unknown(found: Discovery, vendor: VendorDescription, problem: StoredMessage
     )
 
 
-class Looker:
-    """Looks at one machine, with what its engine told."""
+class LocalProbe:
+    """Probe of one machine, with what its engine told; here for the machine of this process."""
 
     def __init__(self, info: EngineInfo) -> None:
         self.info = info
 
-    def __call__(self, look: Look, nodes: Iterable[str] = ()) -> MachineReport:
+    def __call__(self, request: ProbeRequest, nodes: Iterable[str] = ()) -> MachineReport:
         """Return what is there; `nodes` are those of which a container may get some. Raises ProbeFailed
         and RuntimeFault.
         """
         return replace(
-            self.report(look, nodes),
+            self.report(request, nodes),
             runtimes=self.info.runtimes,
             cdi_devices=self.info.cdi_devices,
             engine_version=self.info.version,
         )
 
-    def report(self, look: Look, nodes: Iterable[str]) -> MachineReport:
-        return look_here(look)
+    def report(self, request: ProbeRequest, nodes: Iterable[str]) -> MachineReport:
+        return run_local_probe(request)
 
 
-class RemoteLooker(Looker):
+class RemoteProbe(LocalProbe):
+    """Probe of a remote machine, by a helper container."""
+
     def __init__(self, info: EngineInfo, runtime: ContainerRuntime, image_id: str) -> None:
         super().__init__(info)
         self._runtime, self._image_id = runtime, image_id
 
-    def report(self, look: Look, nodes: Iterable[str]) -> MachineReport:
-        spec = probe_spec(look, self._image_id, grant_for(look, self.info, nodes))
+    def report(self, request: ProbeRequest, nodes: Iterable[str]) -> MachineReport:
+        spec = probe_spec(request, self._image_id, grant_for(request, self.info, nodes))
         while True:
             try:
                 done = self._runtime.run_helper(spec, timeout_s=ANSWERS_WITHIN_S)
@@ -202,24 +206,26 @@ def without_missing_file(spec: HelperSpec, refusal: RuntimeRefused) -> HelperSpe
     return replace(spec, grant=replace(spec.grant, binds=binds))
 
 
-def _looker(agent: Agent, runtime: ContainerRuntime, info: EngineInfo, image_ids: Sequence[str]) -> Looker:
+def _probe_for(
+    agent: Agent, runtime: ContainerRuntime, info: EngineInfo, image_ids: Sequence[str]
+) -> LocalProbe:
     if agent.address.startswith(LOCAL):
-        return Looker(info)
+        return LocalProbe(info)
     image_id = helper_image(runtime, image_ids)
     if image_id is None:
         raise ProbeFailed(f"{NO_IMAGE}.")
-    return RemoteLooker(info, runtime, image_id)
+    return RemoteProbe(info, runtime, image_id)
 
 
-def probe_spec(look: Look, image_id: str, grant: DeviceGrant, *, root: str = "/") -> HelperSpec:
+def probe_spec(request: ProbeRequest, image_id: str, grant: DeviceGrant, *, root: str = "/") -> HelperSpec:
     """Return the helper that looks at a machine whose files are in `root`."""
-    others = (path for path in look.paths if not path.startswith(_SEEN) and not _GLOB.search(path))
+    others = (path for path in request.paths if not path.startswith(_SEEN) and not _GLOB.search(path))
     shown = tuple(BoundPath(f"{root.rstrip('/')}{path}", f"{MOUNTED_AT}{path}") for path in others)
     return HelperSpec(
         name=f"berth-probe-{uuid4().hex[:12]}",
         image=image_id,
         labels=one_off_labels("probe"),
-        command=look_command(look, python="python3", folder=HELPER_FILES_AT, root=MOUNTED_AT),
+        command=probe_command(request, python="python3", folder=HELPER_FILES_AT, root=MOUNTED_AT),
         files=program_files(),
         mounts=machine_mounts(root),
         grant=replace(grant, binds=grant.binds + shown),
@@ -236,16 +242,16 @@ def machine_mounts(root: str = "/") -> tuple[MountSpec, ...]:
     )
 
 
-def grant_for(look: Look, info: EngineInfo, nodes: Iterable[str]) -> DeviceGrant:
-    """Return what a container needs for the commands of this look, of what the machine has."""
-    paths = [path for path in nodes if any(_is_match(path, glob) for glob in look.given_devices)]
-    runtimes = [name for name in look.given_runtimes if name in info.runtimes]
+def grant_for(request: ProbeRequest, info: EngineInfo, nodes: Iterable[str]) -> DeviceGrant:
+    """Return what a container needs for the commands of this request, of what the machine has."""
+    paths = [path for path in nodes if any(_is_match(path, glob) for glob in request.given_devices)]
+    runtimes = [name for name in request.given_runtimes if name in info.runtimes]
     return DeviceGrant(
         nodes=tuple(DeviceNode(path) for path in paths),
-        requests=tuple(_all_devices_of(driver, info) for driver in look.given_drivers),
+        requests=tuple(_all_devices_of(driver, info) for driver in request.given_drivers),
         runtime=runtimes[0] if runtimes else "",
         environment={f"{name.upper()}_VISIBLE_DEVICES": "all" for name in runtimes[:1]},
-        binds=tuple(BoundPath(path) for path in look.given_files if "*" not in path),
+        binds=tuple(BoundPath(path) for path in request.given_files if "*" not in path),
     )
 
 
@@ -270,7 +276,7 @@ def _is_match(path: str, glob: str) -> bool:
 
 
 def _nodes_to_give(vendors: Iterable[VendorDescription]) -> tuple[str, ...]:
-    return tuple(glob for vendor in vendors for glob in look_at_devices(vendor).given_devices)
+    return tuple(glob for vendor in vendors for glob in device_probe(vendor).given_devices)
 
 
 def _foreign(runtime: ContainerRuntime, used: Mapping[str, set[int]]) -> dict[str, set[int]]:

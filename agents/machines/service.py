@@ -81,11 +81,11 @@ def register_agent(
         audit_log.record(
             actor=actor, action="agents.register_agent", target=agent, changes={"address": address}
         )
-        return look_at_devices(record_heartbeat(agent.pk, observation))
+        return schedule_discovery(record_heartbeat(agent.pk, observation))
 
 
-def look_at_devices(agent: Agent) -> Agent:
-    """Have the machine of a locked agent looked at for accelerators within seconds."""
+def schedule_discovery(agent: Agent) -> Agent:
+    """Have the accelerators of a locked agent discovered within seconds."""
     agent.data.pop("discovery", None)
     agent.save(update_fields=["data"])
     enqueue_on_commit(TaskName.DISCOVER_DEVICES)
@@ -111,7 +111,7 @@ def refresh_agent(*, actor: Actor, agent_id: int) -> Agent:
     agent = access_agent(actor, agent_id)
     observation = _observe(agent)
     with transaction.atomic():
-        return look_at_devices(record_heartbeat(agent.pk, observation))
+        return schedule_discovery(record_heartbeat(agent.pk, observation))
 
 
 def change_agent_state(*, actor: Actor, agent_id: int, to: AgentState) -> Agent:

@@ -16,8 +16,8 @@ from django.core.cache import cache
 from agents.accelerators.description import VendorDescription, vendor_named
 from agents.accelerators.grant import BoundPath, DeviceGrant
 from agents.accelerators.probe import MOUNTED_AT, meter_command, program_files
-from agents.accelerators.reader import look_at_use
-from agents.accelerators.report import Look
+from agents.accelerators.reader import use_probe
+from agents.accelerators.report import ProbeRequest
 from agents.core.states import AgentState
 from agents.machines.helper_containers import NO_IMAGE, helper_image, helper_labels
 from agents.machines.probing import LOCAL, grant_for, machine_mounts, without_missing_file
@@ -110,10 +110,10 @@ def reconcile_meters_of(
 def _ensure_meter(
     agent: Agent, runtime: ContainerRuntime, vendor: VendorDescription, info: EngineInfo, image_id: str
 ) -> None:
-    look, key = look_at_use(vendor), f"meter-files:{agent.pk}:{vendor.name}"
-    grant = grant_for(look, info, agent.data.get("device_nodes", {}))
+    request, key = use_probe(vendor), f"meter-files:{agent.pk}:{vendor.name}"
+    grant = grant_for(request, info, agent.data.get("device_nodes", {}))
     missing: list[str] = cache.get(key, [])
-    spec = meter_spec(vendor.name, look, image_id, _without(grant, missing))
+    spec = meter_spec(vendor.name, request, image_id, _without(grant, missing))
     while True:
         try:
             runtime.ensure_helper(spec)
@@ -133,7 +133,9 @@ def _without(grant: DeviceGrant, sources: Collection[str]) -> DeviceGrant:
     return replace(grant, binds=binds)
 
 
-def meter_spec(vendor: str, look: Look, image_id: str, grant: DeviceGrant, *, root: str = "/") -> HelperSpec:
+def meter_spec(
+    vendor: str, request: ProbeRequest, image_id: str, grant: DeviceGrant, *, root: str = "/"
+) -> HelperSpec:
     """Return the meter of one vendor's devices. `root` holds the machine's /sys and /dev. It sees the
     machine's processes where a library is to tell which of them use a device.
     """
@@ -141,11 +143,11 @@ def meter_spec(vendor: str, look: Look, image_id: str, grant: DeviceGrant, *, ro
         name=meter_name(vendor),
         image=image_id,
         labels=helper_labels(ROLE),
-        command=meter_command(look, python="python3", folder=HELPER_FILES_AT, root=MOUNTED_AT),
+        command=meter_command(request, python="python3", folder=HELPER_FILES_AT, root=MOUNTED_AT),
         files=program_files(),
         mounts=machine_mounts(root),
         grant=grant,
-        sees_processes=bool(look.given_drivers),
+        sees_processes=bool(request.given_drivers),
         mem_bytes=METER_MEM_BYTES,
         log_bytes=METER_LOG_BYTES,
     )

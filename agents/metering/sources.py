@@ -15,8 +15,8 @@ from django.core.cache import cache
 
 from agents.accelerators.base import AcceleratorDevice, DeviceUse
 from agents.accelerators.description import VendorDescription, vendor_named
-from agents.accelerators.probe import ProbeFailed, look_here
-from agents.accelerators.reader import look_at_use, read_health, read_uses
+from agents.accelerators.probe import ProbeFailed, run_local_probe
+from agents.accelerators.reader import read_health, read_uses, use_probe
 from agents.accelerators.report import MachineReport
 from agents.machines.probing import LOCAL
 from agents.metering.meter_containers import meter_name
@@ -69,7 +69,7 @@ def measure_local(agent: Agent, devices: Sequence[MeasuredDevice]) -> Measured:
     found = Measured()
     for vendor, own in by_vendor(devices):
         try:
-            found |= interpret(vendor, own, look_here(look_at_use(vendor)))
+            found |= interpret(vendor, own, run_local_probe(use_probe(vendor)))
         except ProbeFailed as error:
             log.warning("metering.failed", agent=agent.name, vendor=vendor.name, error=str(error))
     return found

@@ -11,16 +11,16 @@ import pytest
 from agents.accelerators import probe
 from agents.accelerators.base import DeviceProcess, DeviceUse
 from agents.accelerators.description import vendor_named
-from agents.accelerators.probe import look_here
+from agents.accelerators.probe import run_local_probe
 from agents.accelerators.reader import (
     VendorReading,
-    look_at_devices,
-    look_at_use,
+    device_probe,
     read_devices,
     read_health,
     read_uses,
+    use_probe,
 )
-from agents.accelerators.report import Look, MachineReport, command_key
+from agents.accelerators.report import MachineReport, ProbeRequest, command_key
 from tests.nvml import FakeNvml
 
 MIB = 2**20
@@ -40,7 +40,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
 
 def look() -> MachineReport:
     assert VENDOR
-    report = look_here(Look(commands=look_at_devices(VENDOR).commands))
+    report = run_local_probe(ProbeRequest(commands=device_probe(VENDOR).commands))
     return MachineReport(commands=report.commands, runtimes=("nvidia",))  # a sign of its devices
 
 
@@ -52,7 +52,11 @@ def read() -> tuple[VendorReading, tuple[DeviceUse, ...]]:
 
 
 def told() -> list[dict[str, Any]]:
-    return list(json.loads(look_here(Look(commands=(NVML,))).commands[command_key(NVML)].stdout)["devices"])
+    return list(
+        json.loads(run_local_probe(ProbeRequest(commands=(NVML,))).commands[command_key(NVML)].stdout)[
+            "devices"
+        ]
+    )
 
 
 def test_the_drivers_library_tells_what_each_device_is_and_does(machine: FakeNvml) -> None:
@@ -120,7 +124,7 @@ def test_a_meter_tells_use_by_the_second_and_ends_when_the_library_fails(
     assert VENDOR
     machine.do("0 percent 1", "0 used 20480", "0 pid 4711", "1 refuses 2", "0 ecc 3", "0 xid 79")
     folder = str(Path(probe.__file__).parent)
-    command = probe.meter_command(look_at_use(VENDOR), python=sys.executable, folder=folder, root="/")
+    command = probe.meter_command(use_probe(VENDOR), python=sys.executable, folder=folder, root="/")
     meter = subprocess.Popen([*command[:-1], "0.05"], stdout=subprocess.PIPE)
     try:
         assert meter.stdout

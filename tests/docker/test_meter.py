@@ -52,7 +52,7 @@ def nvml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
     monkeypatch.setattr(
         meter_containers,
         "grant_for",
-        lambda look, info, nodes: DeviceGrant(binds=folders, environment=environment),
+        lambda request, info, nodes: DeviceGrant(binds=folders, environment=environment),
     )
     return nvml
 

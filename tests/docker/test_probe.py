@@ -15,9 +15,9 @@ import pytest
 
 from agents.accelerators.description import shipped_vendors, vendor_named
 from agents.accelerators.grant import BoundPath, DeviceGrant
-from agents.accelerators.probe import MOUNTED_AT, look_here, read_report
-from agents.accelerators.reader import look_at_devices, read_devices, read_uses, signs
-from agents.accelerators.report import Look, MachineReport
+from agents.accelerators.probe import MOUNTED_AT, read_report, run_local_probe
+from agents.accelerators.reader import device_probe, presence_probe, read_devices, read_uses
+from agents.accelerators.report import MachineReport, ProbeRequest
 from agents.machines import helper_containers, probing
 from agents.models import Agent
 from agents.runtime.docker.sync_runtime import DockerRuntime
@@ -89,18 +89,20 @@ def test_container_finds_the_devices_that_the_machine_itself_finds(
     assert VENDOR
     nvml = FakeNvml(tmp_path)
     nvml.do("0 link 1", "1 link 1", "1 instances 3", "0 pid 4711")
-    look = (
-        signs([VENDOR]) + look_at_devices(VENDOR) + Look(nodes=("/dev/nvidia*",), files=("/proc/driver/*",))
+    request = (
+        presence_probe([VENDOR])
+        + device_probe(VENDOR)
+        + ProbeRequest(nodes=("/dev/nvidia*",), files=("/proc/driver/*",))
     )
     environment = nvml.environment(gpus=2)
     folders = tuple(BoundPath(str(path)) for path in (nvml.library, tmp_path))
     grant = DeviceGrant(binds=folders, environment={**environment, "FAKE_NVML_OPENED": "/dev/null"})
-    done = run_with_files_there(runtime, probing.probe_spec(look, image, grant, root=str(root)))
+    done = run_with_files_there(runtime, probing.probe_spec(request, image, grant, root=str(root)))
     there = read_report(done.exit_code, done.output)
 
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    here = look_here(look, str(root))
+    here = run_local_probe(request, str(root))
     assert there == MachineReport.from_json(here.to_json() | {"files": there.files})
     assert here.files.items() <= there.files.items()
     assert [(node.major, node.minor, node.gid) for node in there.nodes.values()] == [
@@ -177,7 +179,7 @@ def test_each_vendors_recorded_machine_is_found_by_a_container(
     root = tmp_path / "machine"
     build_machine(root, fixture.report)
     grant = DeviceGrant(binds=tuple(build_tools(tmp_path / "tools", fixture.report)))
-    spec = probing.probe_spec(signs([vendor]) + look_at_devices(vendor), image, grant, root=str(root))
+    spec = probing.probe_spec(presence_probe([vendor]) + device_probe(vendor), image, grant, root=str(root))
     proc = MountSpec("bind", f"{MOUNTED_AT}/proc", str(root / "proc"), is_readonly=True)
     done = run_with_files_there(runtime, replace(spec, mounts=(*spec.mounts, proc)))
     report = replace(
@@ -194,10 +196,10 @@ def test_each_vendors_recorded_machine_is_found_by_a_container(
 def test_container_can_open_no_device_that_it_sees(runtime: DockerRuntime, image: str, root: Path) -> None:
     zero = root / "dev/zero"
     os.mknod(zero, stat.S_IFBLK | 0o666, os.makedev(7, 0))
-    look = Look(
+    request = ProbeRequest(
         nodes=("/dev/zero",), commands=(("head", "-c", "1", "/machine/dev/zero"), ("touch", "/machine/dev/x"))
     )
-    done = runtime.run_helper(probing.probe_spec(look, image, DeviceGrant(), root=str(root)))
+    done = runtime.run_helper(probing.probe_spec(request, image, DeviceGrant(), root=str(root)))
     report = read_report(done.exit_code, done.output)
     assert report.nodes["/dev/zero"].kind == "b"
     assert [output.exit_code for output in report.commands.values()] == [1, 1]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.accelerators.probe import look
+from agents.accelerators.probe import collect
 from agents.machines import discovery
 from agents.models import Agent
 from agents.runtime.port import HelperSpec, ProcessResult
@@ -36,7 +36,7 @@ class SplitMachine(SimulatedRuntime):
 
     def helped(self, spec: HelperSpec) -> ProcessResult:
         if "layout" not in spec.command:
-            report = look.look(json.loads(spec.command[-1]), str(self.root))
+            report = collect.collect(json.loads(spec.command[-1]), str(self.root))
             return ProcessResult(0, json.dumps(report).encode())
         assert spec.is_privileged
         assert spec.grant.environment["NVIDIA_MIG_CONFIG_DEVICES"] == "all"

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pynvml
 
-from agents.accelerators.report import Look, MachineReport
+from agents.accelerators.report import MachineReport, ProbeRequest
 
 MOUNTED_AT = "/machine"
 """Directory of a probe's container in which it sees the machine's /sys and /dev."""
 ANSWERS_WITHIN_S = 60
-"""Limit for all commands of a look together, and for its files; the program itself ends earlier."""
+"""Limit for all commands of a probe together, and for its files; the program itself ends earlier."""
 METER_EVERY_S = 1
 MAX_REPORT_BYTES = 8 * 2**20
 _FOLDER = Path(__file__).parent
@@ -35,25 +35,25 @@ class ProbeFailed(Exception):
 def program_files() -> Mapping[str, bytes]:
     """Return {name: content} of the files of the program, which belong into one directory."""
     return {
-        **{name: (_FOLDER / name).read_bytes() for name in ("look.py", "meter.py", "nvml.py")},
+        **{name: (_FOLDER / name).read_bytes() for name in ("collect.py", "meter.py", "nvml.py")},
         "pynvml.py": Path(pynvml.__file__).read_bytes(),
     }
 
 
-def look_command(look: Look, *, python: str, folder: str, root: str) -> tuple[str, ...]:
-    """Return the command that looks and prints the report; paths are below `root`."""
-    return (python, *_PYTHON_OPTIONS, f"{folder}/look.py", root, json.dumps(asdict(look)))
+def probe_command(request: ProbeRequest, *, python: str, folder: str, root: str) -> tuple[str, ...]:
+    """Return the command that prints the report; paths are below `root`."""
+    return (python, *_PYTHON_OPTIONS, f"{folder}/collect.py", root, json.dumps(asdict(request)))
 
 
-def meter_command(look: Look, *, python: str, folder: str, root: str) -> tuple[str, ...]:
+def meter_command(request: ProbeRequest, *, python: str, folder: str, root: str) -> tuple[str, ...]:
     """Return the command that prints a report, a line of JSON, every METER_EVERY_S seconds."""
-    wanted = json.dumps(asdict(look))
+    wanted = json.dumps(asdict(request))
     return (python, *_PYTHON_OPTIONS, f"{folder}/meter.py", root, wanted, str(METER_EVERY_S))
 
 
-def look_here(look: Look, root: str = "/") -> MachineReport:
-    """Look at the machine of this process. Raises ProbeFailed."""
-    command = look_command(look, python=sys.executable, folder=str(_FOLDER), root=root)
+def run_local_probe(request: ProbeRequest, root: str = "/") -> MachineReport:
+    """Probe the machine of this process. Raises ProbeFailed."""
+    command = probe_command(request, python=sys.executable, folder=str(_FOLDER), root=root)
     program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         output, errors = program.communicate(timeout=ANSWERS_WITHIN_S)

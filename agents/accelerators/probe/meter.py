@@ -1,9 +1,9 @@
 """Prints what a machine's accelerators do, a line of JSON every second, until it is ended. Stand-alone:
-it needs Python's library, and look.py and nvml.py beside it.
+it needs Python's library, and collect.py and nvml.py beside it.
 
-python3 meter.py ROOT LOOK EVERY_S: arguments as of look.py. Each line is a `MachineReport` with "line",
-its number. Files are read each time, and found again once a minute; vendors' tools are run every ten
-seconds. The use that NVIDIA's library tells is the mean of the last ten lines, rounded up. Ends with
+python3 meter.py ROOT REQUEST EVERY_S: arguments as of collect.py. Each line is a `MachineReport` with
+"line", its number. Files are read each time, and found again once a minute; vendors' tools are run every
+ten seconds. The use that NVIDIA's library tells is the mean of the last ten lines, rounded up. Ends with
 code 3 when that library fails as a whole, as after an upgrade of the driver.
 """
 
@@ -22,7 +22,7 @@ FIND_EVERY_S = 60.0
 RUN_EVERY_S = 10.0
 LIBRARY_FAILED = 3
 
-look = import_module("look")
+collect = import_module("collect")
 
 
 class Meter:
@@ -31,8 +31,8 @@ class Meter:
     def __init__(self, wanted: Mapping[str, Sequence[Any]], root: str) -> None:
         commands = [list(command) for command in wanted.get("commands", ())]
         self._root, self._wanted = root, {**wanted, "commands": ()}
-        self._commands = [command for command in commands if command != [look.NVML]]
-        self._nvml = Nvml() if [look.NVML] in commands else None
+        self._commands = [command for command in commands if command != [collect.NVML]]
+        self._nvml = Nvml() if [collect.NVML] in commands else None
         self._found: Any = {}
         self._outputs: dict[str, Any] = {}
         self._found_at = self._ran_at = -math.inf
@@ -41,13 +41,16 @@ class Meter:
     def reading(self) -> dict[str, Any]:
         now = time.monotonic()
         if now - self._found_at >= FIND_EVERY_S:
-            self._found, self._found_at = look.look(self._wanted, self._root), now
+            self._found, self._found_at = collect.collect(self._wanted, self._root), now
         else:
-            self._found["files"] = look.look({"files": list(self._found["files"])}, self._root)["files"]
+            self._found["files"] = collect.collect({"files": list(self._found["files"])}, self._root)["files"]
         if self._commands and now - self._ran_at >= RUN_EVERY_S:
-            self._outputs, self._ran_at = look.look({"commands": self._commands}, self._root)["commands"], now
+            self._outputs, self._ran_at = (
+                collect.collect({"commands": self._commands}, self._root)["commands"],
+                now,
+            )
         self._line += 1
-        own = {look.NVML: self._nvml.output(now)} if self._nvml else {}
+        own = {collect.NVML: self._nvml.output(now)} if self._nvml else {}
         return {**self._found, "commands": {**self._outputs, **own}, "line": self._line}
 
 

@@ -13,8 +13,8 @@ from django.test import Client
 
 from accounts.models import User
 from agents.accelerators.device_files import DeviceFileVendor
-from agents.accelerators.probe import look
-from agents.accelerators.report import Look
+from agents.accelerators.probe import collect
+from agents.accelerators.report import ProbeRequest
 from agents.machines import discovery, helper_containers, probing
 from agents.machines import service as machines_service
 from agents.machines.withholding import withhold_devices
@@ -53,7 +53,7 @@ class RemoteMachine(SimulatedRuntime):
         self.answer_helper = self.probe
 
     def probe(self, spec: HelperSpec) -> ProcessResult:
-        report = look.look(json.loads(spec.command[-1]), str(self.root))
+        report = collect.collect(json.loads(spec.command[-1]), str(self.root))
         report["nodes"] |= {name: NODE for name in report["paths"] if name.startswith("/dev/")}
         return ProcessResult(0, json.dumps(report).encode())
 
@@ -267,8 +267,8 @@ def test_tool_that_is_not_on_the_machine_does_not_stop_the_look(agent: Agent, ma
         return machine.probe(spec)
 
     machine.answer_helper = refuse
-    looker = probing.RemoteLooker(machine.info(), machine, IMAGES[0])
-    looker(Look(given_files=("/usr/bin/absent", "/usr/bin/there")))
+    probe = probing.RemoteProbe(machine.info(), machine, IMAGES[0])
+    probe(ProbeRequest(given_files=("/usr/bin/absent", "/usr/bin/there")))
     assert [bind.source for bind in machine.helpers[-1].grant.binds] == ["/usr/bin/there"]
 
 
@@ -277,13 +277,13 @@ def test_container_of_a_look_gets_the_devices_and_runtime_that_its_commands_need
         engine_id="1", version="29.3.1", api_version="1.53", architecture="x86_64", os="", cpu_milli=1,
         mem_bytes=1, runtimes=("habana", "runc"),
     )  # fmt: skip
-    look = Look(
+    request = ProbeRequest(
         given_devices=("/dev/rbln[0-9]*", "/dev/rsd*"),
         given_drivers=("nvidia",),
         given_runtimes=("habana", "amd"),
     )
     grant = probing.grant_for(
-        look, info, ["/dev/rbln0", "/dev/rblnx", "/dev/rsd0", "/dev/sda", "/dev/rbln/0"]
+        request, info, ["/dev/rbln0", "/dev/rblnx", "/dev/rsd0", "/dev/sda", "/dev/rbln/0"]
     )
     assert [node.path for node in grant.nodes] == ["/dev/rbln0", "/dev/rsd0"]
     assert (grant.runtime, grant.environment) == ("habana", {"HABANA_VISIBLE_DEVICES": "all"})

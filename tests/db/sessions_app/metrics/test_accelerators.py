@@ -9,7 +9,7 @@ import pytest
 
 from agents.accelerators.base import DeviceUse
 from agents.accelerators.description import vendor_named
-from agents.accelerators.reader import look_at_use
+from agents.accelerators.reader import use_probe
 from agents.accelerators.report import CommandOutput, MachineReport, command_key
 from agents.metering import collector as metering
 from agents.metering.collector import measure_devices
@@ -322,7 +322,7 @@ def gaudi_does(place: Place, monkeypatch: pytest.MonkeyPatch, mib: int, percent:
     vendor = vendor_named("gaudi")
     assert vendor
     AgentDevice.objects.filter(pk=devices_of(place.agent)[0].pk).update(vendor="gaudi", facts={"index": 0})
-    [command] = look_at_use(vendor).commands
+    [command] = use_probe(vendor).commands
     line = f"0, uuid, HL-325L, 1.20, 131072 MiB, {mib} MiB, 200 W, 40 C, {percent} %"
     report = MachineReport(commands={command_key(command): CommandOutput(exit_code=0, stdout=line)})
     monkeypatch.setattr(metering, "measure_local", lambda agent, devices: interpret(vendor, devices, report))

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from agents.accelerators import probe
-from agents.accelerators.probe import ProbeFailed, look, look_here, nvml, read_report
-from agents.accelerators.report import CommandOutput, Look, command_key
+from agents.accelerators.probe import ProbeFailed, collect, nvml, read_report, run_local_probe
+from agents.accelerators.report import CommandOutput, ProbeRequest, command_key
 
 
 def test_files_links_and_paths_are_those_of_the_machine_alone(tmp_path: Path) -> None:
@@ -19,8 +19,8 @@ def test_files_links_and_paths_are_those_of_the_machine_alone(tmp_path: Path) ->
     (tmp_path / "secret").write_text("not of this machine")
     (root / "sys/class/card0/device").symlink_to("../../devices/0000:01:00.0")
     os.mkfifo(root / "sys/class/pipe")  # reading it would never end
-    report = look_here(
-        Look(
+    report = run_local_probe(
+        ProbeRequest(
             paths=("/sys/class/card*", "/sys/none*", "/../secret"),
             files=("/sys/class/*/vendor", "/sys/class/pipe", "/../secret", "/sys/class/card0"),
             links=("/sys/class/*/device",),
@@ -40,7 +40,7 @@ def test_files_links_and_paths_are_those_of_the_machine_alone(tmp_path: Path) ->
 def test_tool_speaks_the_same_language_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LC_ALL", "ko_KR.UTF-8")
     argv = ("sh", "-c", "echo $LC_ALL; echo noise >&2; exit 3")
-    report = look_here(Look(commands=(argv, ("no-such-tool", "--json"))))
+    report = run_local_probe(ProbeRequest(commands=(argv, ("no-such-tool", "--json"))))
     assert report.commands == {
         command_key(argv): CommandOutput(exit_code=3, stdout="C\n"),
         "no-such-tool --json": CommandOutput(problem="missing"),
@@ -57,14 +57,14 @@ def test_tool_speaks_the_same_language_everywhere(monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_tool_that_hangs_or_prints_too_much_is_ended(script: str, problem: str) -> None:
-    output = look.run([sys.executable, "-c", script], 0.5, 1_000_000)
+    output = collect.run([sys.executable, "-c", script], 0.5, 1_000_000)
     assert output == {"exit_code": None, "stdout": "", "problem": problem}
 
 
 def test_probe_that_hangs_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "ANSWERS_WITHIN_S", 0.3)
     with pytest.raises(ProbeFailed, match="did not answer"):
-        look_here(Look(commands=(("sleep", "5"),)))
+        run_local_probe(ProbeRequest(commands=(("sleep", "5"),)))
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from agents.accelerators.description import vendor_named
-from agents.accelerators.probe import look_here
-from agents.accelerators.reader import look_at_devices, read_devices, read_uses, signs
+from agents.accelerators.probe import run_local_probe
+from agents.accelerators.reader import device_probe, presence_probe, read_devices, read_uses
 from agents.accelerators.report import MachineReport
 from tests.doubles.machine_reports import NAMES, machine_fixture
 
@@ -55,7 +55,7 @@ def test_machine_is_read_like_its_recorded_report(
     make_files(fixture.report, root)
     make_tools(fixture.report, tools)
     monkeypatch.setenv("PATH", str(tools))
-    seen = look_here(signs([vendor]) + look_at_devices(vendor), str(root))
+    seen = run_local_probe(presence_probe([vendor]) + device_probe(vendor), str(root))
     report = replace(seen, nodes=fixture.report.nodes)  # only root can make them
     reading = read_devices(vendor, report)
     assert (reading.devices, bool(reading.problem)) == (fixture.devices, False)

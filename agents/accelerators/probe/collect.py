@@ -1,9 +1,9 @@
 """Looks at a machine for accelerators and prints what it found as JSON. Stand-alone: it needs Python's
 library only, and nvml.py beside it for the command "berth-nvml".
 
-python3 look.py ROOT LOOK, where LOOK is JSON (`agents.accelerators.report.Look`) and paths are below
-ROOT. Prints a `MachineReport`. A file, node or command that fails is left out or says why; each
-costs at most its own part.
+python3 collect.py ROOT REQUEST, where REQUEST is JSON (`agents.accelerators.report.ProbeRequest`) and
+paths are below ROOT. Prints a `MachineReport`. A file, node or command that fails is left out or says
+why; each costs at most its own part.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ NVML = "berth-nvml"
 Json = dict[str, Any]
 
 
-def look(wanted: Mapping[str, Sequence[Any]], root: str = "/") -> Json:
+def collect(wanted: Mapping[str, Sequence[Any]], root: str = "/") -> Json:
     """Return what the machine with its files below `root` has of the wanted things."""
     machine = _Machine(root)
     return {
@@ -176,4 +176,4 @@ def _own_command(argv: Sequence[str]) -> list[str]:
 
 
 if __name__ == "__main__":
-    json.dump(look(json.loads(sys.argv[2]), sys.argv[1]), sys.stdout)
+    json.dump(collect(json.loads(sys.argv[2]), sys.argv[1]), sys.stdout)
