@@ -1,10 +1,12 @@
 """Celery tasks of sessions. Each re-reads, decides, and may run twice, late or never."""
 
+from contextlib import suppress
 from uuid import UUID
 
 from celery import shared_task
 
 from agents.machines.helper_containers import reap_helpers
+from agents.metering import meter_containers
 from agents.runtime.port import RuntimeFault
 from agents.selectors import connected_agents, runtime_of
 from common import clock
@@ -96,3 +98,6 @@ def purge_expired() -> None:
             share_watch.remove_unused_daemons(agent, runtime_of(agent))
         except RuntimeFault:
             continue
+    for agent in meter_containers.just_retired_agents():
+        with suppress(RuntimeFault):
+            share_watch.remove_unused_daemons(agent, runtime_of(agent))

@@ -31,12 +31,12 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 # Directories of /dev through which other devices can be reached, and files of the machine itself: memory,
 # disks, consoles, input, clocks, and what makes or controls other devices. An ending “*”: all of that kind.
 _DIRECTORIES = (
-    "block", "bsg", "bus", "char", "cpu*", "disk", "dma_heap", "fd", "hugepages*", "input", "mapper", "mqueue", "net",
-    "pts", "shm", "snd", "usb*", "vfio", "vg*", "zvol",
+    "block", "bsg", "bus", "cciss", "char", "cpu*", "cxl", "disk", "dma_heap", "fd", "hugepages*", "input", "mapper", "mqueue", "net",
+    "pts", "raw", "shm", "snd", "usb*", "vfio", "vg*", "zvol",
 )  # fmt: skip
 _MACHINE = (
     "mem", "kmem", "port", "kmsg", "core", "console", "tty*", "vcs*", "initctl", "log", "sd*", "hd*", "vd*", "xvd*",
-    "nvme*", "dm-*", "loop*", "md*", "nbd*", "rbd*", "drbd*", "zram*", "ram*", "sg*", "sr*", "st*", "nst*", "mmcblk*",
+    "nvme*", "ng*", "ublk*", "dasd*", "ubi*", "oldmem", "crash", "iommu", "fw*", "ndctl*", "megaraid*", "root", "dm-*", "loop*", "md*", "nbd*", "rbd*", "drbd*", "zram*", "ram*", "sg*", "sr*", "st*", "nst*", "mmcblk*",
     "mtd*", "pmem*", "dax*", "bcache*", "btrfs*", "zfs", "device-mapper", "fuse", "cuse", "kvm", "vhost*", "vsock",
     "uinput", "uhid", "hidraw*", "event*", "mouse*", "watchdog*", "rtc*", "hpet", "nvram", "tpm*", "mei*", "mcelog",
     "snapshot", "userfaultfd", "autofs", "ppp", "rfkill", "i2c-*", "ipmi*", "gpiochip*", "ptp*", "uio*", "udmabuf",

@@ -37,7 +37,7 @@ def discover_due(image_ids: Sequence[str]) -> None:
     """Look at all machines that are due, and record what is found as the answers arrive, so that one
     that hangs does not delay others.
     """
-    vendors = known_vendors()
+    vendors, began_at = known_vendors(), clock.now()
     version = _version_of(vendors)
     due = [agent for agent in connected_agents() if not agent.is_simulated and is_due(agent, version)]
     with ThreadPoolExecutor(LOOKERS, thread_name_prefix="discovery") as pool:
@@ -45,7 +45,7 @@ def discover_due(image_ids: Sequence[str]) -> None:
         for future in as_completed(agent_by_future):
             agent = agent_by_future[future]
             try:
-                record_discovery(agent.pk, future.result(), version)
+                record_discovery(agent.pk, future.result(), version, began_at=began_at)
             except RuntimeUnavailable as fault:
                 log.warning("discovery.unavailable", agent_id=agent.pk, agent=agent.name, error=str(fault))
 
@@ -73,10 +73,17 @@ def _version_of(vendors: Sequence[VendorDescription]) -> int:
 
 
 @transaction.atomic
-def record_discovery(agent_id: int, found: Discovery, version: int = 0) -> Agent:
-    """Record the devices of a machine, and which of them are used outside Berth."""
+def record_discovery(
+    agent_id: int, found: Discovery, version: int = 0, *, began_at: datetime | None = None
+) -> Agent:
+    """Record the devices of a machine, and which of them are used outside Berth. A look that began before
+    what is recorded changes nothing: devices may have been split meanwhile.
+    """
     agent = Agent.objects.select_for_update(no_key=True).get(pk=agent_id)
     last = agent.data.get("discovery") or {}
+    if began_at and last and began_at < datetime.fromisoformat(last["at"]) <= clock.now():
+        return agent
+    list(agent.slots.order_by("pk").select_for_update(no_key=True))  # before the devices, see ADR 8
     before = {row.device_id: row for row in agent.devices.filter(is_present=True)}
     has_changed = write_devices(agent, found.devices, unknown=found.unknown)
     withhold_split_devices(agent)

@@ -5,6 +5,7 @@ from typing import Any
 
 from agents.accelerators.description import Health
 from agents.accelerators.health import HEALTHY, Values, Verdict, judge
+from agents.machines.split_devices import with_partitions
 from agents.machines.withholding import warn_of_device, withhold_devices
 from agents.models import Agent, AgentDevice, Withheld
 
@@ -42,4 +43,4 @@ def judge_devices(
 def _take_effect(agent: Agent, row: AgentDevice, verdict: Verdict) -> None:
     warn_of_device(row, verdict.because if verdict.state == "warn" else "")
     if verdict.state == "quarantine":
-        withhold_devices(agent.pk, [row.pk], kind=Withheld.QUARANTINE, because=verdict.because)
+        withhold_devices(agent.pk, with_partitions(row), kind=Withheld.QUARANTINE, because=verdict.because)

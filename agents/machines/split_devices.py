@@ -7,6 +7,12 @@ SPLIT = "Split into partitions."
 MODE = "mig"  # fact: 1 if only partitions of the device can be used
 
 
+def with_partitions(device: AgentDevice) -> list[int]:
+    """Return the ids of the device and of its partitions, which are as ill as it is. One query."""
+    parts = AgentDevice.objects.filter(agent_id=device.agent_id, parent_id=device.device_id)
+    return [device.pk, *parts.order_by("pk").values_list("pk", flat=True)]
+
+
 def withhold_split_devices(agent: Agent) -> None:
     """Withhold the devices of a locked agent that are split or about to be, and give out those that are
     not any more. The caller writes the capacity. One query, three if anything changes.

@@ -14,6 +14,7 @@ from agents.events import CapacityChanged, DevicesInTrouble
 from agents.machines.accelerators import usable_devices
 from agents.machines.lifecycle import push_agent_change
 from agents.machines.service import write_capacity
+from agents.machines.split_devices import withhold_split_devices
 from agents.models import Agent, AgentDevice, Withheld
 from common import clock
 from common.actors import SYSTEM, Actor
@@ -70,6 +71,7 @@ def release_devices(
         withheld=Withheld.NOTHING, withheld_because="", withheld_since=None
     )
     if changed:
+        withhold_split_devices(agent)  # one that was split meanwhile is withheld for that now
         log.info("devices.released", agent_id=agent_id, device_ids=changed, kind=kind.value)
         targets = [(device, {"kind": kind.value, "because": device.withheld_because}) for device in devices]
         audit_log.record_many(actor=actor, action="agents.release_device", targets=targets)

@@ -8,6 +8,7 @@ from django.db import transaction
 
 from agents.accelerators.description import vendor_named
 from agents.accelerators.health import judge_xids
+from agents.machines.split_devices import with_partitions
 from agents.machines.withholding import warn_of_device, withhold_devices
 from agents.metering.sources import MeasuredDevice
 from agents.models import Agent, AgentDevice, DeviceReading, Withheld
@@ -49,6 +50,8 @@ def _judge(agent_id: int, device: MeasuredDevice, before: Any, now: Any) -> None
         if row is None:
             return
         if verdict.state == "quarantine":
-            withhold_devices(agent_id, [row.pk], kind=Withheld.QUARANTINE, because=verdict.because)
+            withhold_devices(
+                agent_id, with_partitions(row), kind=Withheld.QUARANTINE, because=verdict.because
+            )
         else:
             warn_of_device(row, verdict.because)

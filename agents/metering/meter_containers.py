@@ -12,6 +12,7 @@ from functools import partial
 import structlog
 from django.conf import settings
 from django.core.cache import cache
+from django.db.models import QuerySet
 
 from agents.accelerators.description import VendorDescription, vendor_named
 from agents.accelerators.grant import BoundPath, DeviceGrant
@@ -53,6 +54,12 @@ _pool = KeyedPool[None]("meters", THREADS)
 def meter_name(vendor: str) -> str:
     """Return the name of the container; each installation has its own."""
     return f"berth-meter-{settings.BERTH_INSTALLATION}-{vendor}"[:120]
+
+
+def just_retired_agents() -> QuerySet[Agent]:
+    """Return the retired machines whose helpers may still have to be removed."""
+    since = clock.now() - RETIRED_FOR
+    return Agent.objects.in_state(AgentState.RETIRED).filter(state_changed_at__gte=since, last_error="")
 
 
 def reconcile_meters(image_ids: Sequence[str]) -> None:

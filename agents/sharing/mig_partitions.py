@@ -13,7 +13,6 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from accounts.selectors import require_superadmin
-from agents.accelerators.description import shipped_vendors
 from agents.core.states import AgentState
 from agents.events import CapacityChanged
 from agents.machines.accelerators import usable_devices
@@ -25,6 +24,7 @@ from agents.models import Agent, AgentDevice, ResourceGroup, Withheld
 from agents.runtime.port import RuntimeUnavailable
 from agents.selectors import access_agent, runtime_of
 from agents.sharing.helper_containers import NOTE_LENGTH, run_nvml_admin
+from agents.vendors.selectors import known_vendors
 from common.actors import Actor
 from common.audit import audit_log
 from common.db.advisory_locks import try_exclusive
@@ -138,13 +138,14 @@ def _apply(device: AgentDevice) -> None:
     agent, layout = device.agent, device.wanted_layout
     try:
         answer = run_nvml_admin(runtime_of(agent), agent, device, "layout", json.dumps(layout))
-        _finish(device, "" if "layout" in answer else str(answer.get("error", answer)))
-        record_discovery(agent.pk, discover(agent, shipped_vendors(), built_image_ids()))
+        found = discover(agent, known_vendors(), built_image_ids())
+        with transaction.atomic():  # at once: in between the device would seem to be whole
+            _finish(device, "" if "layout" in answer else str(answer.get("error", answer)))
+            record_discovery(agent.pk, found)
     except RuntimeUnavailable as fault:
         log.warning("partition.waits", agent_id=agent.pk, device_id=device.pk, error=str(fault))
 
 
-@transaction.atomic
 def _finish(device: AgentDevice, error: str) -> None:
     """Record that the helper has done what it could. What is there now is for discovery to tell."""
     Agent.objects.select_for_update(no_key=True).get(pk=device.agent_id)

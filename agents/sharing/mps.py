@@ -21,6 +21,7 @@ from agents.sharing.helper_containers import script
 from common.values.resources import MILLI
 
 PIPES = "/run/nvidia-mps"
+PIPES_VOLUME, SHM_VOLUME = "-pipes", "-shm"
 SHM_BYTES = 2**30
 LOG_BYTES = 8 * 2**20
 MIB = 2**20
@@ -51,11 +52,11 @@ def daemon_name(device: AgentDevice) -> str:
 
 
 def pipe_volume(device: AgentDevice) -> str:
-    return f"berth-mps-{device.pk}-pipes"
+    return f"{daemon_name(device)}{PIPES_VOLUME}"
 
 
 def shm_volume(device: AgentDevice) -> str:
-    return f"berth-mps-{device.pk}-shm"
+    return f"{daemon_name(device)}{SHM_VOLUME}"
 
 
 def daemon_spec(device: AgentDevice, limits: DaemonSettings, image: str, grant: DeviceGrant) -> HelperSpec:
@@ -116,12 +117,14 @@ def end_clients(runtime: ContainerRuntime, device: AgentDevice, pids: set[int]) 
                 _ask(runtime, device, f"terminate_client {server} {client}")
 
 
-def remove_daemon(runtime: ContainerRuntime, device: AgentDevice) -> None:
-    """End the daemon and remove what it used. Succeeds if it is absent. Raises RuntimeFault."""
-    runtime.stop_container(daemon_name(device), STOP_GRACE_S)
-    runtime.remove_container(daemon_name(device))
-    runtime.remove_volume(pipe_volume(device))
-    runtime.remove_volume(shm_volume(device))
+def remove_daemon(runtime: ContainerRuntime, name: str) -> None:
+    """End the daemon in this container and remove what it used. Succeeds if it is absent. Raises
+    RuntimeFault.
+    """
+    runtime.stop_container(name, STOP_GRACE_S)  # it makes the device usable by others again
+    runtime.remove_container(name)
+    runtime.remove_volume(f"{name}{PIPES_VOLUME}")
+    runtime.remove_volume(f"{name}{SHM_VOLUME}")
 
 
 def _ask(runtime: ContainerRuntime, device: AgentDevice, command: str) -> str:

@@ -111,6 +111,7 @@ def _launch(session: ComputeSession) -> None:
         with _withholding(kernel, parts):
             plan = build_kernel_plan(session, kernel, has_setup=setup is not None, parts=own)
         shared[kernel] = shares.shares_of(session, kernel, own, container_spec.kernel_labels(plan))
+        shares.end_idle_daemons(kernel, own, shared[kernel])
         plans[kernel] = replace(plan, grant=join_grants(plan.grant, shares.prepare_shares(shared[kernel])))
     for kernel, plan in plans.items():
         runtime = runtime_of(kernel.placed_agent)

@@ -6,8 +6,10 @@ given to nobody else, and the daemon is made again with the same limits.
 
 from collections import defaultdict
 from collections.abc import Iterable
+from datetime import timedelta
 
 import structlog
+from django.db.models import Q
 from django.utils.translation import gettext_noop
 
 from agents.core.isolation import Isolation
@@ -21,6 +23,7 @@ from agents.sharing import mps
 from agents.sharing.helper_containers import ROLE
 from agents.sharing.mechanisms import NVIDIA, Share, mechanism_of
 from agents.sharing.selectors import sharing_rules_for
+from common import clock
 from common.messaging.events import publish
 from sessions_app.events import DeviceLimitsLost
 from sessions_app.launch.shares import BY_DAEMON
@@ -29,6 +32,7 @@ from sessions_app.models import KernelAllocation
 log = structlog.get_logger(__name__)
 
 DAEMON_ENDED = gettext_noop("The MPS daemon of the device ended, and its programs failed.")
+REMOVED_WITHIN = timedelta(minutes=10)
 REMOVED = "Nobody uses its MPS daemon, which is being removed."
 _REACHABLE = [AgentState.CONNECTED.value, AgentState.DRAINING.value]
 
@@ -39,6 +43,8 @@ def watch_shares() -> None:
     waiting = AgentDevice.objects.filter(
         withheld=Withheld.HELPER, is_present=True, agent__state__in=_REACHABLE, agent__last_error=""
     )
+    removed_now = Q(withheld_because=REMOVED, withheld_since__gt=clock.now() - REMOVED_WITHIN)
+    waiting = waiting.exclude(removed_now)  # who removes its daemon releases it
     for device in waiting.order_by("agent_id", "pk").select_related("agent__resource_group"):
         try:
             _repair(device)
@@ -53,13 +59,13 @@ def remove_unused_daemons(agent: Agent, runtime: ContainerRuntime) -> None:
     for state in runtime.list_containers(helper_labels(mps.ROLE)):
         device = agent.devices.filter(pk=state.labels.get(mps.DEVICE_LABEL, 0)).first()
         if device is None:
-            runtime.remove_container(state.name)
+            mps.remove_daemon(runtime, state.name)
         elif not device.occupied and withhold_devices(
             agent.pk, [device.pk], kind=Withheld.HELPER, because=REMOVED
         ):
             device.refresh_from_db()  # from now on nothing is placed on it
             if not device.occupied:
-                mps.remove_daemon(runtime, device)
+                mps.remove_daemon(runtime, state.name)
             release_devices(agent.pk, [device.pk], kind=Withheld.HELPER)
 
 

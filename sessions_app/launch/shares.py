@@ -12,7 +12,15 @@ from agents.models import AgentDevice, Withheld
 from agents.runtime.port import ContainerStatus, RuntimeFault
 from agents.selectors import runtime_of
 from agents.sharing import mps
-from agents.sharing.mechanisms import Finding, HelperMissing, Share, hook_volume, mechanism_of
+from agents.sharing.mechanisms import (
+    NVIDIA,
+    Finding,
+    HelperMissing,
+    Mps,
+    Share,
+    hook_volume,
+    mechanism_of,
+)
 from agents.sharing.selectors import sharing_rules_for
 from common.values.resources import CPU, MEM, MILLI
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation
@@ -47,6 +55,20 @@ def shares_of(
         )
         for part in shared
     ]
+
+
+def end_idle_daemons(kernel: Kernel, parts: Sequence[DevicePart], shares: Sequence[Share]) -> None:
+    """Remove the MPS daemons of devices that the kernel alone holds, and not by MPS: they keep all programs
+    but their clients off the device. Raises RuntimeFault.
+    """
+    agent = kernel.placed_agent
+    by_mps = {share.device.pk for share in shares if isinstance(mechanism_of(share), Mps)}
+    for device, share in parts:
+        if device.vendor != NVIDIA or agent.is_simulated or device.pk in by_mps or device.occupied > share:
+            continue
+        runtime, name = runtime_of(agent), mps.daemon_name(device)
+        if runtime.inspect_container(name) is not None:
+            mps.remove_daemon(runtime, name)
 
 
 def prepare_shares(shares: Sequence[Share]) -> DeviceGrant:

@@ -123,7 +123,7 @@ def test_mps_daemon_has_its_limits_and_shares_its_pipes_and_memory(
     wait_until(lambda: is_set(runtime))
     assert output(runtime, client.name, "cat /dev/shm/word") == "hello"
     runtime.remove_container(client.name)
-    mps.remove_daemon(runtime, DEVICE)
+    mps.remove_daemon(runtime, mps.daemon_name(DEVICE))
     assert runtime.inspect_container(spec.name) is None
     assert runtime.list_volumes(spec.labels) == []
 

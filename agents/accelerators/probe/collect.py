@@ -98,10 +98,10 @@ class _Machine:
                 facts = os.lstat(path)
             except OSError:
                 continue
-            if not (stat.S_ISCHR(facts.st_mode) or stat.S_ISBLK(facts.st_mode)):
-                continue
+            if not stat.S_ISCHR(facts.st_mode):
+                continue  # disks are no accelerators, whatever their name
             found[name] = {
-                "kind": "c" if stat.S_ISCHR(facts.st_mode) else "b",
+                "kind": "c",
                 "major": os.major(facts.st_rdev),
                 "minor": os.minor(facts.st_rdev),
                 "gid": facts.st_gid,

@@ -231,7 +231,8 @@ def fault_of_answer(status: int, text: str) -> RuntimeFault:
     low = text.lower()
     if any(words in low for words in _FULL):
         return OutOfCapacity(text)
-    if cause := next((cause for words, cause in _NO_DEVICE.items() if words in low), ""):
+    own_words = low.partition('"')[0]  # what is quoted may come from a user or an image
+    if cause := next((cause for words, cause in _NO_DEVICE.items() if words in own_words), ""):
         return DeviceUnavailable(f"{cause}: {text}")
     if (status == 404 and "no such image" in low) or low == "reference does not exist":
         return ImageMissing(text)

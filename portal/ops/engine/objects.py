@@ -24,6 +24,8 @@ from portal.ops.setup.env_file import read_env
 INSTALLATION_LABEL = "io.berth.installation"
 ROLE_LABEL = "io.berth.role"
 PORTAL_LABEL = "io.berth.portal"
+MPS_ROLE = "mps"
+STOP_GRACE_S = 5
 
 
 def connect(address: str, timeout_s: int = 60) -> docker.DockerClient:
@@ -60,6 +62,11 @@ def remove_objects(engine: docker.DockerClient, installation: str, log: Say) -> 
     """Remove containers, networks and volumes of this installation, and its presence mark."""
     containers, networks, volumes = labelled_objects(engine, f"{INSTALLATION_LABEL}={installation}")
     for container in containers:
+        if (container.attrs.get("Labels") or {}).get(
+            ROLE_LABEL
+        ) == MPS_ROLE:  # its end gives the GPU back to other programs
+            with contextlib.suppress(APIError):
+                engine.api.stop(str(container.id), timeout=STOP_GRACE_S)
         remove_container(engine, str(container.id))
     for network in networks:
         with contextlib.suppress(NotFound):

@@ -103,3 +103,12 @@ def test_what_an_administrator_says_is_in_the_history(place: Place) -> None:
     quarantine_device(actor=SYSTEM, device_id=first(place).pk, because="Fan is loud.")
     entry = AuditEntry.objects.get(action="agents.withhold_device")
     assert entry.changes == {"kind": "administrator", "because": "Fan is loud."}
+
+
+def test_partitions_of_an_ill_device_are_put_aside_with_it(place: Place) -> None:
+    part = place.agent.devices.order_by("index").last()
+    AgentDevice.objects.filter(pk=part.pk).update(parent_id=first(place).device_id)
+    AgentDevice.objects.filter(pk=first(place).pk).update(withheld="partitioned")
+    look(place, look(place, {}, errors=0), errors=1)
+    part.refresh_from_db()
+    assert part.withheld == "quarantine"

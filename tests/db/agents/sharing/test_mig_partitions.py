@@ -1,19 +1,30 @@
 """MIG layouts of devices, made by the real program on NVIDIA's fake library."""
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from accounts.core.roles import Role
+from agents.accelerators.description import VendorDescription
+from agents.accelerators.device_files import DeviceFileVendor
+from agents.machines import discovery, probing
 from agents.machines import service as machines_service
+from agents.machines.probing import Discovery
+from agents.machines.withholding import quarantine_device, release_device
 from agents.models import Agent, AgentDevice, Withheld
 from agents.resource_groups import service as resource_groups_service
 from agents.sharing import mig_partitions
+from agents.vendors.selectors import known_vendors
+from agents.vendors.service import create_vendor_file
+from common import clock
 from common.actors import SYSTEM
 from common.errors import Conflict, InvalidInput, NotFound, PermissionDenied
 from common.models import AuditEntry
-from tests.doubles.split_machine import SplitMachine, capacity, discover_devices, make_split_machine
+from tests.doubles.split_machine import BUILT, SplitMachine, capacity, discover_devices, make_split_machine
 from tests.factories import actor_for, make_user
 
 pytestmark = pytest.mark.django_db
@@ -134,3 +145,50 @@ def test_only_superadmins_split_devices_and_only_those_that_exist(agent: Agent) 
     for actor, device_id, refusal in ((admin, gpu(agent).pk, PermissionDenied), (SYSTEM, 10**9, NotFound)):
         with pytest.raises(refusal):
             mig_partitions.request_layout(actor=actor, agent_id=agent.pk, device_id=device_id, layout={})
+
+
+def test_split_keeps_the_devices_of_vendors_that_an_administrator_described(
+    agent: Agent,
+) -> None:
+    create_vendor_file(
+        actor=SYSTEM,
+        form=DeviceFileVendor(name="board", title="Board", model="Board", device="/dev/board{n}"),
+    )
+    seen: list[str] = []
+    discover = mig_partitions.discover
+
+    def noting(agent: Agent, vendors: Sequence[VendorDescription], images: Sequence[str]) -> Discovery:
+        seen.extend(vendor.name for vendor in vendors)
+        return discover(agent, vendors, images)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mig_partitions, "discover", noting)
+        split(agent, {"1g.10gb": 2})
+    assert "board" in seen
+
+
+def test_look_that_began_before_a_split_does_not_undo_it(agent: Agent) -> None:
+    began_at, old = clock.now(), probing.discover(agent, known_vendors(), [f"sha256:{BUILT}"])
+    split(agent, {"1g.10gb": 2})
+    discovery.record_discovery(agent.pk, old, began_at=began_at)
+    assert capacity(agent) == {"cuda": 1, "mig-1g-10gb": 2}
+
+
+def test_released_device_that_was_split_meanwhile_is_not_given_as_a_whole(agent: Agent) -> None:
+    quarantine_device(actor=SYSTEM, device_id=gpu(agent).pk, because="Split by hand.")
+    AgentDevice.objects.create(
+        agent=agent, slot_name="mig-1g-10gb", device_id="MIG-1", index=0, parent_id=gpu(agent).device_id
+    )
+    release_device(actor=SYSTEM, device_id=gpu(agent).pk)
+    assert (gpu(agent).is_usable, capacity(agent)) == (False, {"cuda": 1, "mig-1g-10gb": 1})
+
+
+def test_slots_are_locked_before_devices(agent: Agent) -> None:
+    found = probing.discover(agent, known_vendors(), [f"sha256:{BUILT}"])
+    with CaptureQueriesContext(connection) as queries:
+        discovery.record_discovery(agent.pk, found)
+    locks = [each["sql"] for each in queries if "FOR NO KEY UPDATE" in each["sql"]]
+    tables = [
+        next(t for t in ("agents_agentslot", "agents_agentdevice", "agents_agent") if t in q) for q in locks
+    ]
+    assert tables[:3] == ["agents_agent", "agents_agentslot", "agents_agentdevice"]

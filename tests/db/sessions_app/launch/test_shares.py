@@ -1,20 +1,26 @@
 """Parts of devices: what limits them, and that nothing is claimed but what was read back."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from agents.core.states import AgentState
+from agents.machines import lifecycle
 from agents.machines.network_isolation import NOT_REQUIRED
+from agents.machines.withholding import withhold_devices
 from agents.models import AgentDevice, Withheld
 from agents.sharing import helper_containers, mps
 from agents.sharing.service import create_sharing_rule
+from common import clock
 from common.actors import SYSTEM
 from common.errors import InvalidInput
 from portal.models import Notification
 from scheduler.tick import run_tick
+from sessions_app import tasks
 from sessions_app.core.states import Reason, Status
 from sessions_app.launch.launcher import launch_session
-from sessions_app.launch.share_watch import DAEMON_ENDED, remove_unused_daemons, watch_shares
+from sessions_app.launch.share_watch import DAEMON_ENDED, REMOVED, remove_unused_daemons, watch_shares
 from sessions_app.launch.terminator import end_session
 from sessions_app.models import ComputeSession, KernelAllocation
 from sessions_app.termination.service import terminate_session
@@ -232,3 +238,38 @@ def test_partition_is_told_as_hardware_if_the_container_lists_it_alone(
     AgentDevice.objects.update(device_id="MIG-7", parent_id="GPU-0", profile="1g.10gb", mem_bytes=10 * GIB)
     engine.listed = ["MIG-7"]
     assert isolation(launched(place, 1, least="hardware")) == ("hardware", "")
+
+
+def test_whole_device_is_freed_of_the_daemon_that_nobody_uses(place: Place, engine: NvidiaEngine) -> None:
+    share_by(place, "mps", smallest_share=250)
+    session = launched(place)
+    device = devices_of(place.agent)[0]
+    terminate_session(actor=actor_for(place.owner), session_id=session.pk)
+    end_session(session.pk)
+    assert mps.is_running(engine, device)
+    assert launched(place, 1).status == Status.RUNNING
+    assert engine.inspect_container(mps.daemon_name(device)) is None
+
+
+def test_device_whose_daemon_is_being_removed_is_not_released_by_the_watch(
+    place: Place, engine: NvidiaEngine
+) -> None:
+    share_by(place, "mps", smallest_share=250)
+    device = devices_of(place.agent)[0]
+    withhold_devices(place.agent.pk, [device.pk], kind=Withheld.HELPER, because=REMOVED)
+    watch_shares()
+    assert (devices_of(place.agent)[0].withheld, mps.is_running(engine, device)) == (Withheld.HELPER, False)
+    with clock.frozen_at(clock.now() + timedelta(minutes=11)):
+        watch_shares()
+    assert devices_of(place.agent)[0].withheld == ""
+
+
+def test_daemon_of_a_retired_machine_is_removed(place: Place, engine: NvidiaEngine) -> None:
+    share_by(place, "mps", smallest_share=250)
+    session = launched(place)
+    device = devices_of(place.agent)[0]
+    terminate_session(actor=actor_for(place.owner), session_id=session.pk)
+    end_session(session.pk)
+    lifecycle.transition(place.agent.pk, to=AgentState.RETIRED, actor=SYSTEM)
+    tasks.purge_expired()
+    assert engine.inspect_container(mps.daemon_name(device)) is None

@@ -32,6 +32,7 @@ REFUSED: list[tuple[str, Any]] = [
         "/dev/char/1:1", "/dev/kvm", "/dev/tty{n}", "/dev/input/event{n}", "/dev/md{n}", "/dev/cpu/{n}/msr", "/dev/../etc/x",
         "/dev/board/../sda", "/etc/passwd", "/var/run/docker.sock", "/dev", "/dev/", "dev/board{n}", "/dev/board*",
         "/dev/board{n}{n}", "/dev/board{m}", "/dev/board {n}", "/dev/board{n}?", "/dev/cpu{n}/msr", "",
+        "/dev/ng{n}n1", "/dev/raw/raw{n}", "/dev/ublkc{n}", "/dev/crash", "/dev/oldmem", "/dev/iommu", "/dev/fw{n}", "/dev/cxl/mem{n}",
     )
 ]  # fmt: skip
 REFUSED += [

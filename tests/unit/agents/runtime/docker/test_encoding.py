@@ -346,6 +346,7 @@ def test_exit_code_is_unknown_until_the_container_has_ended() -> None:
         (400, "unknown or invalid runtime name: habana", DeviceUnavailable),
         (500, "error setting rlimit type 8: operation not permitted", DeviceUnavailable),
         (500, "OCI runtime create failed", RuntimeRefused),
+        (500, 'error mounting "/f" to rootfs at "/home/work/unresolvable CDI devices"', RuntimeRefused),
     ],
 )
 def test_answers_of_the_engine_become_faults_of_ours(status: int, text: str, fault: type[Exception]) -> None:
