@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from agents.accelerators.base import AcceleratorDevice
 from agents.accelerators.grant import DeviceGrant, join_grants
-from agents.accelerators.grants import (
+from agents.accelerators.grant_builder import (
     GrantedDevice,
     MachineFacts,
     NoGrant,

@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db import IntegrityError, OperationalError, connection, transaction
 from django.db.models import F
 
-from agents.accelerators.grants import device_sets, sets_of_vendor
+from agents.accelerators.grant_builder import device_sets, sets_of_vendor
 from agents.core.states import AgentState
 from agents.models import Agent, AgentDevice, AgentSlot
 from common.actors import SYSTEM

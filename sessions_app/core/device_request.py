@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agents.accelerators.grants import allowed_counts
+from agents.accelerators.grant_builder import allowed_counts
 from common.i18n import gettext as _
 from common.values.resources import (
     CPU,

@@ -11,7 +11,7 @@ import pytest
 from agents.accelerators.base import AcceleratorDevice
 from agents.accelerators.description import no_accelerators, vendor_named
 from agents.accelerators.grant import NO_DEVICES, DeviceGrant
-from agents.accelerators.grants import GrantedDevice, MachineFacts, build_grant
+from agents.accelerators.grant_builder import GrantedDevice, MachineFacts, build_grant
 from agents.runtime.docker.sync_runtime import DockerRuntime
 from agents.runtime.port import ContainerSpec
 from tests.engines import LABELS

@@ -9,7 +9,7 @@ import pytest
 from agents.accelerators.base import AcceleratorDevice
 from agents.accelerators.description import no_accelerators, parse_description, shipped_vendors, vendor_named
 from agents.accelerators.grant import DeviceGrant, DeviceNode, DriverRequest
-from agents.accelerators.grants import (
+from agents.accelerators.grant_builder import (
     GrantedDevice,
     MachineFacts,
     NoGrant,
