@@ -24,6 +24,7 @@ from common.rest.input import query_value
 from common.rest.pagination import StandardPagination
 from common.token_scopes import FOR_ADMIN, FOR_SESSIONS
 from common.values.text import quoted
+from sessions_app.api.metrics import SESSION_WINDOW
 from sessions_app.metrics.device_history import (
     MachineWindow,
     agent_device_metrics,
@@ -131,14 +132,7 @@ class SessionDevicesView(APIView):
 
     @extend_schema(
         operation_id="read_session_devices",
-        parameters=[
-            OpenApiParameter(
-                "window",
-                OpenApiTypes.STR,
-                enum=[window.value for window in Window],
-                description="Last 15 minutes, last hour (default), or whole life of the session.",
-            )
-        ],
+        parameters=[SESSION_WINDOW],
         responses={200: DevicesMetricsOut},
     )
     def get(self, request: Request, session_id: UUID) -> Response:

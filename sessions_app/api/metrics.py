@@ -34,6 +34,14 @@ WORDS = {
 }
 
 
+SESSION_WINDOW = OpenApiParameter(
+    "window",
+    OpenApiTypes.STR,
+    enum=[window.value for window in Window],
+    description="Last 15 minutes, last hour (default), or whole life of the session.",
+)
+
+
 class LimitsOut(serializers.Serializer[Any]):
     cpu_milli = serializers.IntegerField()
     mem_bytes = serializers.IntegerField()
@@ -84,14 +92,7 @@ class SessionMetricsView(APIView):
 
     @extend_schema(
         operation_id="read_session_metrics",
-        parameters=[
-            OpenApiParameter(
-                "window",
-                OpenApiTypes.STR,
-                enum=[window.value for window in Window],
-                description="Last 15 minutes, last hour (default), or whole life of the session.",
-            )
-        ],
+        parameters=[SESSION_WINDOW],
         responses={200: MetricsOut},
     )
     def get(self, request: Request, session_id: UUID) -> Response:

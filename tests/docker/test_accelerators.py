@@ -31,15 +31,6 @@ MAJOR, OWN, NEIGHBOUR = 4, 10, 11
 OPENS = "(exec 3<>{}) 2>/dev/null && echo opens || echo refused"
 
 
-@pytest.fixture(scope="module")
-def runtime() -> Iterator[DockerRuntime]:
-    engines.make_tiny_image()
-    runtime = DockerRuntime(engines.ADDRESS)
-    yield runtime
-    runtime.close()
-    engines.remove_everything()
-
-
 @pytest.fixture
 def own(tmp_path: Path) -> str:
     """Node of the granted device; that of its neighbour lies beside it."""

@@ -1,6 +1,6 @@
 """Dotfiles and a start-up script in a container of a real engine: written, run, failing, hanging."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from uuid import uuid4
 
@@ -15,15 +15,6 @@ from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(180)]
 PATIENCE_S = 60
-
-
-@pytest.fixture(scope="module")
-def runtime() -> Iterator[DockerRuntime]:
-    engines.make_tiny_image()
-    runtime = DockerRuntime(engines.ADDRESS)
-    yield runtime
-    runtime.close()
-    engines.remove_everything()
 
 
 @pytest.fixture

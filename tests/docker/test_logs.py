@@ -1,7 +1,7 @@
 """Logs that an engine rotates while they are followed."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable
 from itertools import pairwise
 
 import pytest
@@ -22,15 +22,6 @@ STEADY_BYTES = 4 * KEPT_BYTES
 LINES_KEPT = KEPT_BYTES // 171  # the engine adds 70 bytes to a line of 100
 
 pytestmark = pytest.mark.docker
-
-
-@pytest.fixture(scope="module")
-def runtime() -> Iterator[DockerRuntime]:
-    engines.make_tiny_image()
-    made = DockerRuntime(engines.ADDRESS)
-    yield made
-    made.close()
-    engines.remove_everything()
 
 
 @pytest_asyncio.fixture

@@ -17,7 +17,6 @@ from agents.models import Agent
 from agents.runtime.docker.async_runtime import DockerAsyncRuntime
 from agents.runtime.docker.sync_runtime import DockerRuntime
 from agents.runtime.port import ContainerStatus
-from portal.ops.engine.session_image import ensure_session_image
 from tests import engines
 from tests.contract.test_engine_faults import engine_over_tls, make_certificates, material
 from tests.nvml import FakeNvml
@@ -35,12 +34,6 @@ def runtime(settings: Any) -> Iterator[DockerRuntime]:
     yield runtime
     runtime.close()
     engines.remove_everything()
-
-
-@pytest.fixture(scope="module")
-def image(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Return the session image; built if this engine never had it."""
-    return ensure_session_image(print, tmp_path_factory.mktemp("data"), address=engines.ADDRESS)
 
 
 @pytest.fixture

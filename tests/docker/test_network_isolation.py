@@ -44,15 +44,6 @@ class Inside:
 
 
 @pytest.fixture(scope="module")
-def runtime() -> Iterator[DockerRuntime]:
-    engines.make_tiny_image()
-    runtime = DockerRuntime(engines.ADDRESS)
-    yield runtime
-    runtime.close()
-    engines.remove_everything()
-
-
-@pytest.fixture(scope="module")
 def image_id(runtime: DockerRuntime, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The session image; built if this engine never had it."""
     reference = ensure_session_image(print, tmp_path_factory.mktemp("data"), address=engines.ADDRESS)

@@ -23,7 +23,6 @@ from agents.models import Agent
 from agents.runtime.docker.sync_runtime import DockerRuntime
 from agents.runtime.port import HelperSpec, MountSpec, ProcessResult, RuntimeRefused
 from agents.runtime.registry import adopt_runtime
-from portal.ops.engine.session_image import ensure_session_image
 from portal.ops.paths import CHECKOUT
 from tests import engines
 from tests.doubles.machine_reports import NAMES, machine_fixture
@@ -50,12 +49,6 @@ def runtime(settings: Any) -> Iterator[DockerRuntime]:
     yield runtime
     runtime.close()
     engines.remove_everything()
-
-
-@pytest.fixture(scope="module")
-def image(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Return the session image; built if this engine never had it."""
-    return ensure_session_image(print, tmp_path_factory.mktemp("data"), address=engines.ADDRESS)
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import io
 import os
 import re
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -30,15 +29,6 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.docker
 POOL = "10.214.16.0/20"
-
-
-@pytest.fixture(scope="module")
-def runtime() -> Iterator[DockerRuntime]:
-    engines.make_tiny_image()
-    runtime = DockerRuntime(engines.ADDRESS)
-    yield runtime
-    runtime.close()
-    engines.remove_everything()
 
 
 def start(runtime: DockerRuntime, *command: str, **changes: object) -> str:

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -77,15 +76,6 @@ while time.monotonic() < until:
     fill()
 say("saved:" + "".join(told))
 """
-
-
-@pytest.fixture(scope="module")
-def runtime() -> Iterator[DockerRuntime]:
-    engines.make_tiny_image()
-    runtime = DockerRuntime(engines.ADDRESS)
-    yield runtime
-    runtime.close()
-    engines.remove_everything()
 
 
 def start(runtime: DockerRuntime, command: str, **changes: Any) -> str:
