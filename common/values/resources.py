@@ -34,6 +34,7 @@ SLOT_TITLES = {
     "ipu": "Graphcore IPU",
     "lpu": "HyperAccel LPU",
     "mlu": "Cambricon MLU",
+    "mock": "Mock",
     "neuron": "AWS Neuron",
     "rdu": "SambaNova RDU",
     "rngd": "Furiosa RNGD",
