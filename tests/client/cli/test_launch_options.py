@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from berth.cli.launch_options import LaunchOptions, placement_rule_name
+from berth.cli.accelerator_options import AcceleratorOptions
+from berth.cli.launch_options import placement_rule_name
 from berth.errors import InvalidInput
 from sessions_app.models import ComputeSession
 from tests.client.conftest import Command
@@ -25,12 +26,16 @@ from tests.factories_sessions import GIB, Place
     ],
 )
 def test_options_mean_amounts(options: dict[str, Any], amounts: dict[str, Any]) -> None:
-    assert LaunchOptions("python", **options).accelerators() == amounts
+    assert AcceleratorOptions(**options).amounts() == amounts
 
 
-def test_whole_devices_and_a_part_of_one_exclude_each_other() -> None:
+@pytest.mark.parametrize(
+    "options",
+    [{"gpu": "1", "gpu_share": "0.5"}, {"gpu_share": "0"}, {"gpu_share": "1.5"}, {"gpu_share": "half"}],
+)
+def test_a_share_is_less_than_one_device_and_excludes_whole_ones(options: dict[str, str]) -> None:
     with pytest.raises(InvalidInput, match="--gpu-share"):
-        LaunchOptions("python", gpu="1", gpu_share="0.5").accelerators()
+        AcceleratorOptions(**options).amounts()
 
 
 @pytest.mark.django_db(transaction=True)
@@ -64,6 +69,8 @@ def test_sessions_get_the_accelerators_that_options_and_files_name(
     assert (asked.device_api_version, asked.linked_devices) == (12040, True)
     assert (found["filed"].device_share_mem_bytes, found["filed"].device_share_cores) == (20 * GIB, 30)
     assert "part of an accelerator" in berth("show", "filed").out
+    checked = berth("check", image, project, f"--group={place.group.name}", *whole)
+    assert (checked.code, "cuda 2" in checked.out) == (0, True), checked
     refused = berth(*start, "--name=more", "--gpu=9")
     assert (refused.code, "4 × NVIDIA GPU" in refused.err) == (4, True)
 

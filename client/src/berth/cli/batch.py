@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from berth.cli.accelerator_options import AcceleratorOptions
 from berth.cli.arrays import progress_words
 from berth.cli.context import AsJson, expand_options, get_client
 from berth.cli.exits import FAILED, INTERRUPTED
@@ -29,6 +30,7 @@ from berth.sessions import Session
 def run(
     context: typer.Context,
     options: LaunchOptions,
+    accelerators: AcceleratorOptions,
     command: Annotated[
         list[str],
         typer.Argument(
@@ -69,7 +71,7 @@ def run(
         raise InvalidInput("Say what to run.", hint="berth run IMAGE -- python train.py")
     client = get_client(context)
     session = client.sessions.start(
-        **options.arguments(context),
+        **options.arguments(context, accelerators),
         command=command_line(command),
         timeout_s=parse_seconds(time_limit),
         max_retries=retries,

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from berth.cli import complete
+from berth.cli.accelerator_options import AcceleratorOptions
 from berth.cli.context import get_client
 from berth.client import Client
 from berth.errors import InvalidInput
@@ -136,72 +137,6 @@ class LaunchOptions:
             "--prefer-agent", metavar="MACHINE", help="Run on this machine of the group if it has room."
         ),
     ] = ""
-    gpu: Annotated[
-        str,
-        typer.Option(
-            "--gpu",
-            metavar="COUNT",
-            help="Accelerators, of the only kind in the group; of several, name one: --resource cuda=2.",
-            show_default=False,
-        ),
-    ] = ""
-    gpu_model: Annotated[
-        str,
-        typer.Option(
-            "--gpu-model", metavar="MODEL", help="Accelerator model or a part of its name, like H100."
-        ),
-    ] = ""
-    gpu_share: Annotated[
-        str,
-        typer.Option("--gpu-share", metavar="PART", help="Part of one accelerator, like 0.5."),
-    ] = ""
-    gpu_mem: Annotated[
-        str,
-        typer.Option(
-            "--gpu-mem", metavar="AMOUNT", help="Part of one accelerator with this memory, like 20g."
-        ),
-    ] = ""
-    gpu_cores: Annotated[
-        str,
-        typer.Option(
-            "--gpu-cores",
-            metavar="PERCENT",
-            help="Part of one accelerator with this percentage of its compute.",
-        ),
-    ] = ""
-    gpu_min_mem: Annotated[
-        str,
-        typer.Option("--gpu-min-mem", metavar="AMOUNT", help="Least memory of each accelerator, like 40g."),
-    ] = ""
-    gpu_min_version: Annotated[
-        str,
-        typer.Option(
-            "--gpu-min-version",
-            metavar="VERSION",
-            help="Least version of CUDA or ROCm that the driver supports, like 12.4.",
-        ),
-    ] = ""
-    gpu_linked: Annotated[
-        bool, typer.Option("--gpu-linked", help="All accelerators are linked with each other (NVLink).")
-    ] = False
-    mig: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--mig",
-            metavar="PROFILE[=COUNT]",
-            help="MIG slices, like 1g.10gb or 1g.10gb=2.",
-            show_default=False,
-        ),
-    ] = None
-    isolation: Annotated[
-        str,
-        typer.Option(
-            "--isolation",
-            metavar="LEVEL",
-            help="Least isolation of a part: none, cooperative, server, driver or hardware.",
-            show_default=False,
-        ),
-    ] = ""
     placement_group: Annotated[
         str,
         typer.Option(
@@ -244,11 +179,11 @@ class LaunchOptions:
         ),
     ] = ""
 
-    def arguments(self, context: typer.Context) -> dict[str, Any]:
+    def arguments(self, context: typer.Context, accelerators: AcceleratorOptions) -> dict[str, Any]:
         """Return the arguments of `Sessions.start`. Raises NotFound, InvalidInput."""
         client = get_client(context)
         project = choose_project(client, self.project)
-        others = {**parse_resources(self.shm, self.resource), **self.accelerators()}
+        others = {**parse_resources(self.shm, self.resource), **accelerators.amounts()}
         return {
             "image": client.find_image(self.image),
             "project": project,
@@ -265,29 +200,10 @@ class LaunchOptions:
             "callback_url": self.callback,
             "designated_agent": designated_agent_name(self.agent, self.prefer_agent),
             "may_run_elsewhere": bool(self.prefer_agent),
-            "device_model": self.gpu_model,
-            "device_mem": self.gpu_min_mem,
-            "device_api": self.gpu_min_version,
-            "linked_devices": self.gpu_linked,
-            "isolation": self.isolation,
+            **accelerators.demands(),
             "placement_group": self.placement_group,
             "placement_rule": placement_rule_name(spread=self.spread, pack=self.pack, strict=self.strict),
         }
-
-    def accelerators(self) -> dict[str, Any]:
-        """Return the accelerators as resources of the REST body. Raises InvalidInput."""
-        if self.gpu and self.gpu_share:
-            raise InvalidInput("Say --gpu for whole accelerators or --gpu-share for a part of one, not both.")
-        amounts: dict[str, Any] = {
-            "gpu": self.gpu or self.gpu_share,
-            "gpu.mem": self.gpu_mem,
-            "gpu.cores": self.gpu_cores,
-            "mig": {
-                profile: count or "1"
-                for profile, _, count in (text.partition("=") for text in self.mig or ())
-            },
-        }
-        return {name: amount for name, amount in amounts.items() if amount}
 
 
 def parse_resources(shm: str, others: list[str] | None) -> dict[str, str]:

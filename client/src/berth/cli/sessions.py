@@ -9,6 +9,7 @@ import typer
 
 from berth.amounts import format_age, format_amount, format_bytes, format_instant, format_left, format_slots
 from berth.cli import complete
+from berth.cli.accelerator_options import AcceleratorOptions
 from berth.cli.context import AsJson, Kernel, SessionName, expand_options, get_client
 from berth.cli.launch_options import LaunchOptions
 from berth.cli.output import is_terminal, note, say, show_facts, show_json, show_table, write_log
@@ -40,6 +41,7 @@ AnySession = Annotated[
 def start(
     context: typer.Context,
     options: LaunchOptions,
+    accelerators: AcceleratorOptions,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Do not wait until it runs.")] = False,
     patience_s: Annotated[
         int,
@@ -50,7 +52,7 @@ def start(
     as_json: AsJson = False,
 ) -> None:
     """Start an interactive session, and wait until it runs."""
-    session = get_client(context).sessions.start(**options.arguments(context))
+    session = get_client(context).sessions.start(**options.arguments(context, accelerators))
     if not detach:
         show_progress(session)
         session = session.wait_running(patience_s, show_progress)

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from berth.amounts import format_age, format_instant, format_slots
-from berth.cli.context import AsJson, SessionName, get_client
+from berth.cli.accelerator_options import AcceleratorOptions
+from berth.cli.context import AsJson, SessionName, expand_options, get_client
 from berth.cli.launch_options import (
     Cpu,
     Group,
@@ -30,9 +31,11 @@ from berth.models import SessionCheck
 from berth.sessions import generated_name
 
 
+@expand_options
 def check(
     context: typer.Context,
     image: Image,
+    accelerators: AcceleratorOptions,
     project: Project = "",
     cpu: Cpu = "1",
     mem: Mem = "1g",
@@ -56,9 +59,10 @@ def check(
         "name": generated_name(reference),
         "project": choose_project(client, project),
         "image": reference,
-        "resources": {"cpu": cpu, "mem": mem, **parse_resources(shm, resource)},
+        "resources": {"cpu": cpu, "mem": mem, **parse_resources(shm, resource), **accelerators.amounts()},
         "mounts": [one.to_json() for one in parse_mounts(mount)],
         "priority": priority,
+        **{name: demand for name, demand in accelerators.demands().items() if demand},
     }
     if group:
         body["resource_group"] = group

@@ -3,7 +3,7 @@
 import pytest
 
 from agents.accelerators.description import DescriptionError, parse_description, shipped_vendors, vendor_named
-from common.values.resources import SLOT_TITLES, slot_title
+from common.values.resources import SLOT_TITLES
 
 GOOD = """\
 name: board
@@ -55,8 +55,3 @@ def test_shipped_descriptions_are_valid_and_found_by_name() -> None:
     assert {vendor.slot for vendor in vendors} == set(SLOT_TITLES), "each has a name for people"
     for vendor in vendors:
         assert vendor_named(vendor.name) is vendor
-
-
-def test_accelerators_of_shipped_vendors_have_names() -> None:
-    unnamed = [vendor.slot for vendor in shipped_vendors() if slot_title(vendor.slot) == vendor.slot]
-    assert unnamed == ["mock"]
