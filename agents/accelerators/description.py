@@ -381,6 +381,11 @@ class VendorDescription(Strict):
     maps: Mapping[str, Mapping[str, str | int]] = {}
 
     @property
+    def is_measured(self) -> bool:
+        """Return True if the use of its devices can be measured."""
+        return bool(self.measure.sources) or self.measure.way != "none"
+
+    @property
     def fields(self) -> frozenset[str]:
         """Names of all values of a device."""
         sources = (self.discover, *self.discover.detail)
@@ -428,6 +433,12 @@ def shipped_vendors() -> tuple[VendorDescription, ...]:
 def vendor_named(name: str) -> VendorDescription | None:
     """Return a shipped description."""
     return next((vendor for vendor in shipped_vendors() if vendor.name == name), None)
+
+
+def tells_use(vendor: str) -> bool:
+    """Return False if the use of the vendor's devices cannot be measured; own vendors never tell it."""
+    description = vendor_named(vendor)
+    return not vendor or (description is not None and description.is_measured)
 
 
 @cache

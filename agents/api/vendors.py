@@ -93,7 +93,7 @@ class VendorOut(serializers.Serializer[Any]):
     form = VendorFormOut(allow_null=True, help_text="Values of an own vendor.")
 
     def get_is_measured(self, entry: Any) -> bool:
-        return bool(entry.description.measure.sources)
+        return bool(entry.description.is_measured)
 
 
 class VendorListView(GenericAPIView[VendorFile]):

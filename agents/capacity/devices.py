@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.db import connection
 
@@ -11,11 +11,11 @@ from agents.core.states import AgentState
 from agents.models import Agent, AgentDevice, ResourceGroup, Withheld
 
 _AGENT, _DEVICE, _GROUP = (model._meta.db_table for model in (Agent, AgentDevice, ResourceGroup))
-_PARAMETERS = {
+_PARAMETERS: dict[str, Any] = {
     "retired": AgentState.RETIRED.value,
     "connected": AgentState.CONNECTED.value,
     "split": Withheld.PARTITIONED.value,
-    "ill": Withheld.QUARANTINE.value,
+    "ill": [Withheld.QUARANTINE.value, Withheld.ADMINISTRATOR.value],
 }
 _MODELS = f"""
     WITH machine AS (
@@ -26,8 +26,8 @@ _MODELS = f"""
             count(*) FILTER (WHERE device.is_usable AND device.occupied = 0) AS free,
             max(1000 - device.occupied) FILTER (WHERE device.is_usable) AS part,
             agent.device_model <> '' AND agent.device_model = device.model AS is_named,
-            count(*) FILTER (WHERE device.withheld = %(ill)s) AS ill,
-            count(*) FILTER (WHERE device.withheld NOT IN ('', %(ill)s)) AS withheld
+            count(*) FILTER (WHERE device.withheld = ANY(%(ill)s)) AS ill,
+            count(*) FILTER (WHERE device.withheld <> '' AND device.withheld <> ALL(%(ill)s)) AS withheld
         FROM {_DEVICE} device JOIN {_AGENT} agent ON agent.id = device.agent_id
         WHERE agent.state <> %(retired)s AND device.withheld <> %(split)s
             AND (%(groups)s::bigint[] IS NULL OR agent.resource_group_id = ANY(%(groups)s))

@@ -43,7 +43,11 @@ def device_state(
     if not is_present:
         return DeviceState.ABSENT
     if withheld:
-        special = {"quarantine": DeviceState.ILL, "partitioned": DeviceState.SPLIT}
+        special = {
+            "quarantine": DeviceState.ILL,
+            "administrator": DeviceState.ILL,
+            "partitioned": DeviceState.SPLIT,
+        }
         return special.get(withheld, DeviceState.WITHHELD)
     if not occupied:
         return DeviceState.FREE

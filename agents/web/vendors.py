@@ -211,6 +211,6 @@ def _row(entry: VendorEntry) -> dict[str, Any]:
         "verified": description.verified.by,
         "verified_title": _(VERIFIED[description.verified.by]),
         "note": description.verified.note,
-        "is_measured": bool(description.measure.sources) or description.measure.way != "none",
+        "is_measured": description.is_measured,
         "parts": [(_(MODES[mode]), _(LEVELS[each.level])) for mode, each in description.partition.items()],
     }

@@ -108,7 +108,7 @@ ACTIONS = {
     "agents.reserve_agents": gettext_noop("Machines reserved"),
     "agents.change_reservation": gettext_noop("Reservation changed"),
     "agents.cancel_reservation": gettext_noop("Reservation cancelled"),
-    "agents.withhold_device": gettext_noop("Accelerator withheld"),
+    "agents.withhold_device": gettext_noop("Accelerator quarantined"),
     "agents.warn_of_device": gettext_noop("Warning of an accelerator changed"),
     "agents.release_device": gettext_noop("Accelerator released"),
     "agents.partition_device": gettext_noop("Partitions of a device requested"),

@@ -18,6 +18,7 @@ from accounts.selectors import may_do_everything, sees_everything
 from accounts.web.form_errors import errors_as_messages
 from accounts.web.page_access import page_not_found, require_global_overseer
 from agents.accelerators.base import DeviceUse
+from agents.accelerators.description import tells_use
 from agents.core.device_states import DeviceState, device_state
 from agents.core.mig_layouts import MigSizes, mig_sizes
 from agents.core.states import AgentState
@@ -84,12 +85,14 @@ def agent_page(request: HttpRequest, agent_id: int) -> HttpResponse:
     there = visible_sessions(actor).live().filter(kernels__agent=agent).distinct()
     sessions = [presentation_session.row(actor, each) for each in there.for_rows()[:SHOWN_SESSIONS]]
     may_drain = may_do_everything(actor)
+    rows = device_rows(actor, list(agent.devices.order_by("slot_name", "index")))
     context = {
         "agent": agent,
         "is_admin": sees_everything(actor),
         "meters": _meters(agent),
-        "rows": device_rows(actor, list(agent.devices.order_by("slot_name", "index"))),
+        "rows": rows,
         "sessions": sessions,
+        "are_devices_measured": any(tells_use(row.device.vendor) for row in rows),
         "window": (window := _chosen_window(request.GET.get("window", ""))).value,
         "windows": _windows(window),
         "more": there.count() - len(sessions) if len(sessions) == SHOWN_SESSIONS else 0,

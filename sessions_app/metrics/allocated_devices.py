@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from agents.accelerators.description import vendor_named
+from agents.accelerators.description import tells_use, vendor_named
 from agents.core.isolation import Isolation
 from agents.metering.readings import present_uses, use_words
 from agents.models import AgentDevice
@@ -21,7 +21,7 @@ class AllocatedDevice:
     well. `isolation` is the protection from neighbours on the device as it was read back on the running
     container, and `isolation_note` why it is less than the group's rule says. `own_mem_bytes`: memory
     that the container's processes use there, if the driver tells. `use`: use now in words, only from
-    `with_use`.
+    `with_use`. `is_measured`: its vendor tells its use.
     """
 
     kernel: str
@@ -40,6 +40,7 @@ class AllocatedDevice:
     agent_id: int = 0
     own_mem_bytes: int | None = None
     use: str = ""
+    is_measured: bool = True
 
     @property
     def is_whole(self) -> bool:
@@ -68,7 +69,7 @@ def allocated_devices(session: ComputeSession) -> list[AllocatedDevice]:
             row.kernel.name, row.agent.name, row.slot_name, device.index, device.device_id, device.model,
             row.amount // len(row.devices), device.mem_bytes, device.profile,
             device.withheld_because or device.warning, Isolation(row.isolation), row.isolation_note,
-            device.pk, device.agent_id, _own_memory(row, device),
+            device.pk, device.agent_id, _own_memory(row, device), is_measured=tells_use(device.vendor),
         )
         for row in rows
         for device in devices.values()

@@ -71,6 +71,7 @@ def session_detail(request: HttpRequest, session_id: UUID) -> HttpResponse:
 def _tab_context(request: HttpRequest, actor: Actor, session: ComputeSession, tab: str) -> dict[str, Any]:
     """Return the template context of one tab."""
     if tab == "overview":
+        devices = with_use(allocated_devices(session))
         steps = presentation_session.steps(session, pull_progress(session.pk))
         return {
             "steps": steps,
@@ -79,7 +80,8 @@ def _tab_context(request: HttpRequest, actor: Actor, session: ComputeSession, ta
                 (each, _dependency_url(each, session, actor)) for each in dependencies_of(session)
             ],
             "priority": detail.priority(actor, session),
-            "devices": with_use(allocated_devices(session)),
+            "devices": devices,
+            "are_devices_measured": any(device.is_measured for device in devices),
             "array_position": "".join(array_position(session)),
             "placement_words": placement_label(
                 session.placement_rule, session.placement_group, session.array.name if session.array else ""

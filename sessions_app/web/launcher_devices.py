@@ -42,6 +42,12 @@ class DeviceCard:
     part_words: str
     is_mixed: bool = False
 
+    @property
+    def part_mem(self) -> str:
+        """Return what a part gets unless something else is typed: half of the memory, like "40g"."""
+        mebibytes = self.mem_bytes // 2 >> 20
+        return "" if not mebibytes else f"{mebibytes >> 10}g" if mebibytes % 1024 == 0 else f"{mebibytes}m"
+
 
 def device_cards(
     groups: Sequence[ResourceGroup], rooms: Mapping[int, Mapping[str, SlotCapacity]]

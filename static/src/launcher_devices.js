@@ -20,6 +20,7 @@ export class DeviceChoice {
     const { resource_group: group } = this.form.elements;
     if (target.name === "device" && target.dataset.group && group) group.value = target.dataset.group;
     if (target.name === "device") this.count.value = target.value ? Number(this.count.value) || 1 : 0; // 0: none, whatever a preset says
+    if (target.name === "device_as" && target.value === "part") this.#fillPart();
     if (target.name === "resource_group") this.#moveTo(target.value);
     this.follow();
   }
@@ -65,6 +66,13 @@ export class DeviceChoice {
     if (!words && part.checked) whole.checked = true;
     this.section.querySelector("[data-part-notice]").hidden = !words;
     this.section.querySelector("[data-part-words]").textContent = words;
+  }
+
+  /** A part of half the memory, unless something is typed. */
+  #fillPart() {
+    const { part_mem: mem, part_cores: cores } = this.form.elements;
+    const card = this.section.querySelector('[name="device"]:checked');
+    if (!mem.value && !cores.value) mem.value = card?.dataset.partMem ?? "";
   }
 
   #moveTo(group) {

@@ -80,12 +80,13 @@ def test_a_quarantined_device_is_offered_to_nobody_until_it_is_released(place: P
 
     admin.post(f"{address}quarantine/", {"because": "fan replaced on Monday"})
     assert place.agent.slots.get(slot_name="gpu").capacity == 4000
-    assert "fan replaced on Monday" in admin.get(address).content.decode()
+    page = admin.get(address).content.decode()
+    assert ("fan replaced on Monday" in page, "Quarantined" in page) == (True, True)
 
     admin.post(f"{address}release/")
     assert place.agent.slots.get(slot_name="gpu").capacity == 5000
     shown = admin.get(address).content.decode()
-    assert "Accelerator withheld" in shown
+    assert "Accelerator quarantined" in shown
     assert "Accelerator released" in shown
 
 

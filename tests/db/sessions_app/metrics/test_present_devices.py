@@ -68,7 +68,7 @@ def test_devices_have_their_state_use_and_holders(
     measure()
     with clock.frozen_at(NOON), django_assert_num_queries(1):
         found = present_devices(actor_for(superadmin))
-    states = [DeviceState.HELD, DeviceState.SHARED, DeviceState.WITHHELD, DeviceState.ABSENT]
+    states = [DeviceState.HELD, DeviceState.SHARED, DeviceState.ILL, DeviceState.ABSENT]
     assert [device.state for device in found] == states
     assert [(device.percent, device.mem_percent) for device in found] == [
         (90, 50),
