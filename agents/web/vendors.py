@@ -204,6 +204,7 @@ def delete_vendor(request: HttpRequest, vendor_id: int) -> HttpResponse:
 
 def _row(entry: VendorEntry) -> dict[str, Any]:
     description = entry.description
+    parts = {mode: each.level for mode, each in description.partition.items()} or {"slice": "none"}
     return {
         "id": entry.id,
         "title": description.title,
@@ -212,5 +213,5 @@ def _row(entry: VendorEntry) -> dict[str, Any]:
         "verified_title": _(VERIFIED[description.verified.by]),
         "note": description.verified.note,
         "is_measured": description.is_measured,
-        "parts": [(_(MODES[mode]), _(LEVELS[each.level])) for mode, each in description.partition.items()],
+        "parts": [(_(MODES[mode]), _(LEVELS[level])) for mode, level in parts.items()],
     }
