@@ -8,9 +8,10 @@ from uuid import UUID
 import structlog
 
 from common import clock
+from common.values.resources import CPU, MEM
 from scheduler.commit.pending_reasons import tell_of_taken_sets
 from scheduler.commit.plan_commit import SetsTaken, StalePlan, commit_plan
-from scheduler.engine import Planner, Snapshot
+from scheduler.engine import PendingSession, Planner, Snapshot
 from scheduler.group_cache import GroupCache
 from scheduler.history.recorder import TickDurations, record_tick
 from scheduler.snapshot.reader import read_snapshot
@@ -29,7 +30,8 @@ def run_tick(resource_group_id: int) -> list[UUID]:
     commit, and the commit is one transaction. A stale plan is made again from a new snapshot,
     SNAPSHOTS_PER_TICK times in all. Raises GroupBusy if another worker holds the lock too long,
     StalePlan if the group changed too often; a later tick then does the work. Sessions that wait for a
-    set of devices are left out of the next plan, so that they hold up nobody.
+    set of devices are left out of the next plan, and of the last one those that ask for as many, so that
+    they hold up nobody.
     """
     left_out: set[UUID] = set()
     for _ in range(SNAPSHOTS_PER_TICK - 1):
@@ -39,22 +41,32 @@ def run_tick(resource_group_id: int) -> list[UUID]:
             log.info("scheduler.stale_plan", resource_group_id=resource_group_id, why=str(stale))
         except SetsTaken as taken:
             left_out |= set(taken.kernel_ids)
-    return _tick_once(resource_group_id, left_out)
+    return _tick_once(resource_group_id, left_out, with_alike=True)
 
 
-def _without(snapshot: Snapshot, kernel_ids: Collection[UUID]) -> Snapshot:
-    """Return the snapshot without the sessions of these kernels, after telling them why they wait."""
-    left_out = [each.id for each in snapshot.pending if not set(each.kernel_ids).isdisjoint(kernel_ids)]
+def _without(snapshot: Snapshot, kernel_ids: Collection[UUID], *, with_alike: bool) -> Snapshot:
+    """Return the snapshot without the sessions of these kernels, after telling them why they wait.
+    `with_alike`: also without those that ask for as many devices of a kind.
+    """
+    unmet = [each for each in snapshot.pending if not set(each.kernel_ids).isdisjoint(kernel_ids)]
+    asked = {amount for each in unmet for amount in _device_amounts(each)} if with_alike else set()
+    alike = [each for each in snapshot.pending if not asked.isdisjoint(_device_amounts(each))]
+    left_out = {each.id for each in (*unmet, *alike)}
     tell_of_taken_sets(left_out)
     return replace(snapshot, pending=tuple(each for each in snapshot.pending if each.id not in left_out))
 
 
-def _tick_once(resource_group_id: int, left_out: Collection[UUID]) -> list[UUID]:
-    """Plan and commit once, without the sessions of the kernels `left_out`."""
+def _device_amounts(session: PendingSession) -> set[tuple[str, int]]:
+    kernels = session.requirements.kernels
+    return {(name, amount) for slots in kernels for name, amount in slots.items() if name not in (CPU, MEM)}
+
+
+def _tick_once(resource_group_id: int, left_out: Collection[UUID], *, with_alike: bool = False) -> list[UUID]:
+    """Plan and commit once, without the sessions of the kernels `left_out`, and maybe those alike."""
     read_at = monotonic()
     snapshot = read_snapshot(resource_group_id)
     if left_out:
-        snapshot = _without(snapshot, left_out)
+        snapshot = _without(snapshot, left_out, with_alike=with_alike)
     if not snapshot.pending:
         return []
     decides_at = monotonic()

@@ -74,6 +74,21 @@ def test_session_waits_for_a_set_of_devices_and_says_so_while_others_start(place
     assert place.fresh(pair).status == "SCHEDULED"
 
 
+def test_many_sessions_that_wait_for_a_set_hold_up_nobody(place: Place) -> None:
+    AgentSlot.objects.create(agent=place.agent, slot_name="gaudi", capacity=2000)
+    AgentDevice.objects.bulk_create(
+        AgentDevice(
+            agent=place.agent, slot_name="gaudi", device_id=f"g{module}", index=module, vendor="gaudi", facts={"module": module}
+        )
+        for module in (1, 2)
+    )  # fmt: skip
+    pairs = [place.enqueue(resources={"cpu": 1, "mem": "1g", "gaudi": 2}) for _ in range(4)]
+    other = place.enqueue()
+    run_tick(place.group.pk)
+    assert place.fresh(other).status == "SCHEDULED"
+    assert {place.fresh(pair).status_reason for pair in pairs} == {"fragmented"}
+
+
 def test_cores_of_a_session_are_near_its_device(place: Place) -> None:
     numa_cores = {"0": "0-3", "1": "4-7"}
     place.agent.data |= {"cores": 8, "numa_cores": numa_cores}
