@@ -15,7 +15,7 @@ from common.messaging.dispatch import TaskName
 from common.resilience.fault_points import during
 from sessions_app.callbacks import delivery as callbacks_delivery
 from sessions_app.dotfiles import delivery as dotfiles_delivery
-from sessions_app.launch import launcher, network_pool, share_watch, terminator
+from sessions_app.launch import device_share_monitor, launcher, network_pool, terminator
 from sessions_app.metrics import collector
 from sessions_app.models import AppGrant, AppLogin
 from sessions_app.queue import array_release, dependents
@@ -77,7 +77,7 @@ def deliver_callbacks() -> None:
 def watch_shares() -> None:
     with try_exclusive("watch-shares") as is_mine:
         if is_mine:
-            share_watch.watch_shares()
+            device_share_monitor.monitor_device_shares()
             partition_on_demand()
 
 
@@ -95,9 +95,9 @@ def purge_expired() -> None:
         try:
             garbage.reap_leftovers(agent, runtime_of(agent))
             reap_helpers(runtime_of(agent))
-            share_watch.remove_unused_daemons(agent, runtime_of(agent))
+            device_share_monitor.remove_unused_daemons(agent, runtime_of(agent))
         except RuntimeFault:
             continue
     for agent in meter_containers.just_retired_agents():
         with suppress(RuntimeFault):
-            share_watch.remove_unused_daemons(agent, runtime_of(agent))
+            device_share_monitor.remove_unused_daemons(agent, runtime_of(agent))

@@ -1,4 +1,4 @@
-"""Pages of all accelerators: heat map and models, and one device."""
+"""Pages of all accelerators: heat map and models."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

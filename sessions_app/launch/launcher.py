@@ -38,10 +38,10 @@ from sessions_app.app_services.start import start_app
 from sessions_app.core import container_spec
 from sessions_app.core.states import LAUNCHING, REASON_SENTENCES, Reason, Status
 from sessions_app.dotfiles import delivery
-from sessions_app.launch import devices, shares
+from sessions_app.launch import device_shares, devices
+from sessions_app.launch.device_shares import IsolationTooWeak
 from sessions_app.launch.image_pull import PullReporter
 from sessions_app.launch.network_pool import assign_pooled_network, find_pooled_network
-from sessions_app.launch.shares import IsolationTooWeak
 from sessions_app.lifecycle import transitions
 from sessions_app.lifecycle.transitions import IllegalTransition
 from sessions_app.models import ComputeSession, Kernel, SessionMount
@@ -110,9 +110,11 @@ def _launch(session: ComputeSession) -> None:
         own = parts.get(kernel.pk, ())
         with _withholding(kernel, parts):
             plan = build_kernel_plan(session, kernel, has_setup=setup is not None, parts=own)
-        shared[kernel] = shares.shares_of(session, kernel, own, container_spec.kernel_labels(plan))
-        shares.end_idle_daemons(kernel, own, shared[kernel])
-        plans[kernel] = replace(plan, grant=join_grants(plan.grant, shares.prepare_shares(shared[kernel])))
+        shared[kernel] = device_shares.shares_of(session, kernel, own, container_spec.kernel_labels(plan))
+        device_shares.end_idle_daemons(kernel, own, shared[kernel])
+        plans[kernel] = replace(
+            plan, grant=join_grants(plan.grant, device_shares.prepare_shares(shared[kernel]))
+        )
     for kernel, plan in plans.items():
         runtime = runtime_of(kernel.placed_agent)
         ensure_image(session, runtime)
@@ -129,7 +131,7 @@ def _launch(session: ComputeSession) -> None:
         with _withholding(kernel, parts):
             if start_kernel(kernel, plan, setup and setup[1]):
                 delivered.append(kernel)
-        shares.record_isolation(session, kernel, parts.get(kernel.pk, ()), shared[kernel])
+        device_shares.record_isolation(session, kernel, parts.get(kernel.pk, ()), shared[kernel])
     if setup is not None:
         delivery.await_files(session, delivered, setup[0])
 

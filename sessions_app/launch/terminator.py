@@ -15,9 +15,9 @@ from sessions_app.container_io import kept_logs
 from sessions_app.core import container_spec
 from sessions_app.core.states import Status
 from sessions_app.dotfiles import delivery
+from sessions_app.launch.device_shares import end_device_clients, release_shares
 from sessions_app.launch.launcher import log, work_lock
 from sessions_app.launch.network_pool import remove_session_network
-from sessions_app.launch.shares import end_device_clients, release_shares
 from sessions_app.models import ComputeSession, Kernel
 from sessions_app.termination.retries import finish_or_retry
 

@@ -19,8 +19,13 @@ from portal.models import Notification
 from scheduler.tick import run_tick
 from sessions_app import tasks
 from sessions_app.core.states import Reason, Status
+from sessions_app.launch.device_share_monitor import (
+    DAEMON_ENDED,
+    REMOVED,
+    monitor_device_shares,
+    remove_unused_daemons,
+)
 from sessions_app.launch.launcher import launch_session
-from sessions_app.launch.share_watch import DAEMON_ENDED, REMOVED, remove_unused_daemons, watch_shares
 from sessions_app.launch.terminator import end_session
 from sessions_app.models import ComputeSession, KernelAllocation
 from sessions_app.termination.service import terminate_session
@@ -139,7 +144,7 @@ def test_end_of_the_daemon_is_told_and_the_device_waits_until_it_is_made_again(
     engine.remove_container(mps.daemon_name(device))
     engine.has_mps = False
     with django_capture_on_commit_callbacks(execute=True):
-        watch_shares()
+        monitor_device_shares()
     device.refresh_from_db()
     assert (device.withheld, isolation(session)) == (Withheld.HELPER, ("none", DAEMON_ENDED))
     assert Notification.objects.get(person=place.owner).code == "device_limits_lost"
@@ -147,7 +152,7 @@ def test_end_of_the_daemon_is_told_and_the_device_waits_until_it_is_made_again(
     assert place.fresh(waiting).status == Status.PENDING
 
     engine.has_mps = True
-    watch_shares()
+    monitor_device_shares()
     device.refresh_from_db()
     assert (device.withheld, isolation(session)) == ("", ("server", ""))
     assert [helper.command[-2:] for helper in engine.helpers if helper.name == mps.daemon_name(device)] == [
@@ -257,10 +262,10 @@ def test_device_whose_daemon_is_being_removed_is_not_released_by_the_watch(
     share_by(place, "mps", smallest_share=250)
     device = devices_of(place.agent)[0]
     withhold_devices(place.agent.pk, [device.pk], kind=Withheld.HELPER, because=REMOVED)
-    watch_shares()
+    monitor_device_shares()
     assert (devices_of(place.agent)[0].withheld, mps.is_running(engine, device)) == (Withheld.HELPER, False)
     with clock.frozen_at(clock.now() + timedelta(minutes=11)):
-        watch_shares()
+        monitor_device_shares()
     assert devices_of(place.agent)[0].withheld == ""
 
 

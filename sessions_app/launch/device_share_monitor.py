@@ -26,7 +26,7 @@ from agents.sharing.selectors import sharing_rules_for
 from common import clock
 from common.messaging.events import publish
 from sessions_app.events import DeviceLimitsLost
-from sessions_app.launch.shares import BY_DAEMON
+from sessions_app.launch.device_shares import BY_DAEMON
 from sessions_app.models import KernelAllocation
 
 log = structlog.get_logger(__name__)
@@ -37,7 +37,7 @@ REMOVED = "Nobody uses its MPS daemon, which is being removed."
 _REACHABLE = [AgentState.CONNECTED.value, AgentState.DRAINING.value]
 
 
-def watch_shares() -> None:
+def monitor_device_shares() -> None:
     """Tell the sessions of daemons that ended, and give out devices again whose mechanism works."""
     _report_ended_daemons()
     waiting = AgentDevice.objects.filter(
