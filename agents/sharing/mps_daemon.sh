@@ -11,7 +11,7 @@ end() {
 }
 trap end TERM INT
 # What sessions left there could lead a privileged daemon elsewhere.
-find "$CUDA_MPS_PIPE_DIRECTORY" -xdev -mindepth 1 -delete
+rm -rf "$CUDA_MPS_PIPE_DIRECTORY"/* "$CUDA_MPS_PIPE_DIRECTORY"/.[!.]*
 chmod 1777 /dev/shm "$CUDA_MPS_PIPE_DIRECTORY"  # sessions are other users
 nvidia-smi --compute-mode=EXCLUSIVE_PROCESS >/dev/null
 nvidia-cuda-mps-control -f &

@@ -117,10 +117,12 @@ def test_mps_daemon_has_its_limits_and_shares_its_pipes_and_memory(
     )
     assert output(runtime, spec.name, "cat /dev/shm/word") == "hello"
 
+    output(runtime, client.name, f"ln -s /etc/passwd {mps.PIPES}/planted")
     runtime.remove_container(spec.name)  # as a killed daemon, while a client runs
     assert not mps.is_running(runtime, DEVICE)
     mps.ensure_daemon(runtime, spec)
     wait_until(lambda: is_set(runtime))
+    assert "planted" not in output(runtime, client.name, f"ls {mps.PIPES}")
     assert output(runtime, client.name, "cat /dev/shm/word") == "hello"
     runtime.remove_container(client.name)
     mps.remove_daemon(runtime, mps.daemon_name(DEVICE))
