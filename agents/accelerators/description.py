@@ -318,7 +318,7 @@ class Sharing(Strict):
     sizes: tuple[int, ...] = ()
 
 
-Mode = Literal["mig", "memory_limit", "mps", "hook", "slice", "cpx", "dmem", "cores", "vf"]
+Mode = Literal["mig", "memory_limit", "mps", "hook", "slice", "cpx"]
 
 
 class Xid(Strict):

@@ -40,9 +40,6 @@ MODES = {
     "hook": gettext_noop("hook library"),
     "slice": gettext_noop("time slices"),
     "cpx": "CPX",
-    "dmem": gettext_noop("memory cgroup"),
-    "cores": gettext_noop("cores"),
-    "vf": gettext_noop("virtual functions"),
 }
 AREA = {"rows": 3, "spellcheck": "false", "autocomplete": "off", "class": "form-control code"}
 
