@@ -127,7 +127,7 @@ class VendorListView(GenericAPIView[VendorFile]):
 class VendorView(APIView):
     token_scopes = FOR_ADMIN
 
-    @extend_schema(operation_id="get_accelerator_vendor", responses=VendorOut)
+    @extend_schema(operation_id="read_accelerator_vendor", responses=VendorOut)
     def get(self, request: Request, vendor_id: int) -> Response:
         """Return an own vendor. For superadmins."""
         return Response(VendorOut(vendor_entry(access_vendor_file(actor_of(request), vendor_id))).data)

@@ -70,6 +70,9 @@ def test_operations_are_named_verb_first_and_once(document: dict[str, Any]) -> N
         "reserve_",
         "cancel_",
         "set_",
+        "partition_",
+        "release_",
+        "withhold_",
     )
     assert [name for name in names if not name.startswith(verbs) and name not in {"health", "me"}] == []
 

@@ -45,8 +45,8 @@ def text_of(browser: Client, address: str) -> str:
     return answer.content.decode()
 
 
-def strong_in(page: str) -> list[str]:
-    return re.findall(r"<strong>([^<]+)</strong>", page)
+def names_in(page: str) -> list[str]:
+    return re.findall(r'<a class="row-name" href="[^"]+">([^<]+)</a>', page)
 
 
 def lines_of(browser: Client, address: str) -> list[dict[str, str]]:
@@ -78,7 +78,7 @@ def test_agents_are_found_by_name_state_group_and_image(cluster: Cluster, supera
         "?image=absent": [],
         "?tab=retired": [],
     }.items():
-        assert strong_in(text_of(superadmin, f"/agents/{query}")) == found, query
+        assert names_in(text_of(superadmin, f"/agents/{query}")) == found, query
     assert "No agent matches" in text_of(superadmin, "/agents/?q=absent")
     assert "No agent is retired" in text_of(superadmin, "/agents/?tab=retired")
 
@@ -89,8 +89,8 @@ def test_agents_are_sorted_by_how_full_they_are(cluster: Cluster, superadmin: Cl
     add_agent(cluster, "full", cpu=1000, used=1000)
     AgentSlot.objects.filter(agent=add_agent(cluster, "nothing"), slot_name="cpu").update(capacity=0)
 
-    assert strong_in(text_of(superadmin, "/agents/?sort=-cpu")) == ["full", "half", "nothing", "empty"]
-    assert strong_in(text_of(superadmin, "/agents/?sort=cpu")) == ["empty", "nothing", "half", "full"]
+    assert names_in(text_of(superadmin, "/agents/?sort=-cpu")) == ["full", "half", "nothing", "empty"]
+    assert names_in(text_of(superadmin, "/agents/?sort=cpu")) == ["empty", "nothing", "half", "full"]
 
 
 def test_a_superadmin_drains_a_machine_and_takes_it_back(cluster: Cluster, superadmin: Client) -> None:
@@ -128,7 +128,7 @@ def test_others_see_machines_without_addresses_buttons_and_retired_ones(
 
     page = text_of(browser, "/agents/?tab=retired")
 
-    assert strong_in(page) == ["here"]
+    assert names_in(page) == ["here"]
     assert agent.address not in page
     assert "Drain" not in page.replace("Draining", "")
     assert browser.get(f"/agents/{agent.pk}/drain/").status_code == 403
