@@ -54,7 +54,7 @@ def test_a_limit_is_added_shown_changed_and_removed(place: Place, superadmin: Cl
         shown = superadmin.get(page_of(place)).content.decode()
     for words in (
         "Batch sessions",
-        "8\xa0×\xa0NVIDIA\xa0GPU",
+        "8 × NVIDIA GPU",
         "64\xa0GiB",
         "Mon–Fri",
         "08:00 – 18:00",
