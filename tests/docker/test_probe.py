@@ -187,14 +187,16 @@ def test_each_vendors_recorded_machine_is_found_by_a_container(
 
 
 def test_container_can_open_no_device_that_it_sees(runtime: DockerRuntime, image: str, root: Path) -> None:
-    zero = root / "dev/zero"
-    os.mknod(zero, stat.S_IFBLK | 0o666, os.makedev(7, 0))
+    os.mknod(
+        root / "dev/memory", stat.S_IFCHR | 0o666, os.makedev(1, 1)
+    )  # of those that no container may open
     request = ProbeRequest(
-        nodes=("/dev/zero",), commands=(("head", "-c", "1", "/machine/dev/zero"), ("touch", "/machine/dev/x"))
+        nodes=("/dev/memory",),
+        commands=(("head", "-c", "1", "/machine/dev/memory"), ("touch", "/machine/dev/x")),
     )
     done = runtime.run_helper(probing.probe_spec(request, image, DeviceGrant(), root=str(root)))
     report = read_report(done.exit_code, done.output)
-    assert report.nodes["/dev/zero"].kind == "b"
+    assert report.nodes["/dev/memory"].kind == "c"
     assert [output.exit_code for output in report.commands.values()] == [1, 1]
 
 
