@@ -15,6 +15,7 @@ from tests.waiting import wait_until
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(600)]
 
 UPLOAD_BYTES = 8 * 2**20
+OUTPUT_OF_A_FAILURE = 20_000  # characters of the portal's output that say why
 
 
 def test_web_killed_during_requests(world: World, fault: Fault) -> None:
@@ -120,7 +121,11 @@ def test_postgresql_stalled_during_launches(world: World, fault: Fault) -> None:
         program = people.submit(world.client.call, "GET", "sessions/")
         page = people.submit(world.page, "/sessions/")
     answer = program.result()
-    assert (answer.status_code, answer.json()["code"]) == (HTTPStatus.SERVICE_UNAVAILABLE, "database_lost")
+    told = world.portal.output[-OUTPUT_OF_A_FAILURE:]
+    assert (answer.status_code, answer.json()["code"]) == (
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "database_lost",
+    ), told
     assert page.result() == HTTPStatus.SERVICE_UNAVAILABLE
     world.demand_app()
     world.portal.go_on()
