@@ -97,7 +97,7 @@ def main(root: str, wanted: Mapping[str, Sequence[Any]], every_s: float) -> None
     while True:
         print(json.dumps(meter.reading(), separators=(",", ":")), flush=True)  # noqa: T201
         due = max(due + every_s, time.monotonic())
-        time.sleep(due - time.monotonic() if due > time.monotonic() else 0)
+        time.sleep(max(0.0, due - time.monotonic()))
 
 
 if __name__ == "__main__":
