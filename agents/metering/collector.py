@@ -19,7 +19,7 @@ from psycopg.types.json import Jsonb
 from agents.accelerators.base import DeviceUse
 from agents.core.states import AgentState
 from agents.metering.driver_events import judge_driver_events
-from agents.metering.sources import Measured, MeasuredDevice, is_local, measure_local, measure_remote
+from agents.metering.sources import Measured, MeasuredDevice, measure_simulated, read_meters
 from agents.models import Agent, AgentDevice, DeviceMetric, DeviceReading
 from common import clock
 from common.resilience.keyed_pool import KeyedPool
@@ -102,11 +102,15 @@ def measure_devices() -> None:
     now = clock.now()
     devices = _devices_by_agent()
     agents = Agent.objects.in_bulk(devices)
-    local = {pk: partial(measure_local, agents[pk], devices[pk]) for pk in agents if is_local(agents[pk])}
-    remote = {agents[pk]: devices[pk] for pk in agents if not is_local(agents[pk])}
-    measured = _pool.run(local, timeout_s=ROUND_S)
-    if remote:
-        measured |= measure_remote(remote, within_s=ROUND_S)
+    simulated = {
+        pk: partial(measure_simulated, agent, devices[pk])
+        for pk, agent in agents.items()
+        if agent.is_simulated
+    }
+    metered = {agent: devices[pk] for pk, agent in agents.items() if not agent.is_simulated}
+    measured = _pool.run(simulated, timeout_s=ROUND_S)
+    if metered:
+        measured |= read_meters(metered, within_s=ROUND_S)
     readings = [_reading(pk, devices[pk], found) for pk, found in measured.items()]
     judge_driver_events(devices, {reading.agent_id: reading.health for reading in readings})
     store_readings(readings, now)

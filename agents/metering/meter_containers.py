@@ -1,4 +1,4 @@
-"""Meters: a helper container for each remote machine and vendor of accelerators that prints their use.
+"""Meters: a helper container for each machine and vendor of accelerators that prints their use.
 
 They are checked every half minute: made where they are missing, replaced when they ended (a driver was
 upgraded) or when image, program or description changed, and removed where they are not wanted.
@@ -21,7 +21,8 @@ from agents.accelerators.reader import use_probe
 from agents.accelerators.report import ProbeRequest
 from agents.core.states import AgentState
 from agents.machines.helper_containers import NO_IMAGE, helper_image, helper_labels
-from agents.machines.probing import LOCAL, grant_for, machine_mounts, without_missing_file
+from agents.machines.machines_file import write_machines_file
+from agents.machines.probing import grant_for, machine_mounts, without_missing_file
 from agents.models import Agent, AgentDevice
 from agents.runtime.addresses import SIMULATED
 from agents.runtime.port import (
@@ -63,12 +64,13 @@ def just_retired_agents() -> QuerySet[Agent]:
 
 
 def reconcile_meters(image_ids: Sequence[str]) -> None:
-    """Have the wanted meters of all remote machines, and no others. Two queries."""
+    """Have the wanted meters of all machines, and no others. Three queries."""
+    write_machines_file()
     wanted = _vendors_by_agent()
-    remote = Agent.objects.exclude(address__startswith=LOCAL).exclude(address__startswith=SIMULATED)
+    real = Agent.objects.exclude(address__startswith=SIMULATED)
     retired_since = clock.now() - RETIRED_FOR
     work = {}
-    for agent in remote.filter(last_error=""):
+    for agent in real.filter(last_error=""):
         if agent.state == AgentState.RETIRED and agent.state_changed_at < retired_since:
             continue
         vendors = () if agent.state == AgentState.RETIRED else wanted.get(agent.pk, ())

@@ -1,6 +1,5 @@
-"""Present use and health of machines' accelerators, by the way in which this process reaches them:
-simulated ones directly, those of its own machine by a process, and others by the last line of their
-meter. Calls machines, never the database.
+"""Present use and health of machines' accelerators: simulated ones directly, all others by the last
+line of their meters. Calls machines, never the database.
 """
 
 import asyncio
@@ -15,10 +14,8 @@ from django.core.cache import cache
 
 from agents.accelerators.base import AcceleratorDevice, DeviceUse
 from agents.accelerators.description import VendorDescription, vendor_named
-from agents.accelerators.probe import ProbeFailed, run_local_probe
-from agents.accelerators.reader import read_health, read_uses, use_probe
+from agents.accelerators.reader import read_health, read_uses
 from agents.accelerators.report import MachineReport
-from agents.machines.probing import LOCAL
 from agents.metering.meter_containers import meter_name
 from agents.models import Agent
 from agents.runtime.port import ContainerGone, RuntimeFault
@@ -54,28 +51,17 @@ class Measured:
         return Measured(self.uses + other.uses, {**self.health, **other.health})
 
 
-def is_local(agent: Agent) -> bool:
-    """True if this process measures the machine by itself."""
-    return agent.is_simulated or agent.address.startswith(LOCAL)
-
-
-def measure_local(agent: Agent, devices: Sequence[MeasuredDevice]) -> Measured:
-    """Measure the devices of a simulated machine, or of the portal's own."""
+def measure_simulated(agent: Agent, devices: Sequence[MeasuredDevice]) -> Measured:
+    """Measure the devices of a simulated machine."""
     runtime = runtime_of(agent)
-    if isinstance(runtime, SimulatedRuntime):
-        held = {each.device_id for each in devices if each.occupied}
-        uses = runtime.accelerators.measure(held)
-        return Measured(tuple(replace(use, activity=use.percent) for use in uses))
-    found = Measured()
-    for vendor, own in by_vendor(devices):
-        try:
-            found |= interpret(vendor, own, run_local_probe(use_probe(vendor)))
-        except ProbeFailed as error:
-            log.warning("metering.failed", agent=agent.name, vendor=vendor.name, error=str(error))
-    return found
+    if not isinstance(runtime, SimulatedRuntime):
+        return Measured()  # measured by its meters
+    held = {each.device_id for each in devices if each.occupied}
+    uses = runtime.accelerators.measure(held)
+    return Measured(tuple(replace(use, activity=use.percent) for use in uses))
 
 
-def measure_remote(
+def read_meters(
     machines: Mapping[Agent, Sequence[MeasuredDevice]], *, within_s: float
 ) -> dict[int, Measured]:
     """Return {agent id: what its meters told last}, of those that answer in time and whose meters said

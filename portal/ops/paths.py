@@ -59,6 +59,11 @@ class Layout:
         return self.data / "first-run.json"
 
     @property
+    def machines_file(self) -> Path:
+        """Remote machines as the portal knew them last (`agents/machines/machines_file.py`)."""
+        return self.data / "machines.json"
+
+    @property
     def service_home_link(self) -> Path:
         """Link to the servers' directory if their account cannot reach the data directory."""
         return self.data / "quarters"

@@ -1,7 +1,9 @@
 """bin/down --purge removes what belongs to the installation and nothing else."""
 
+import asyncio
 import contextlib
 import io
+import json
 import os
 import shutil
 import stat
@@ -21,6 +23,7 @@ from portal.ops.engine.objects import (
     is_engine_shared,
     labelled_objects,
     mark_presence,
+    purge_machines,
     remove_images,
     remove_objects,
 )
@@ -34,6 +37,7 @@ from portal.ops.setup.purge import purge, purge_checkout, purge_data, remove_tre
 from portal.ops.setup.service_account import server_account
 from portal.ops.system import is_root
 from portal.ops.up import write_settings
+from tests.contract.test_engine_faults import engine_over_tls, make_certificates
 
 
 def silent(_: str) -> None:
@@ -316,3 +320,26 @@ def test_an_idle_installation_is_noticed_by_another_one(engine: DockerClient, in
 
     remove_objects(engine, installation, silent)
     assert engine.volumes.list(filters={"label": f"io.berth.portal={installation}"}) == []
+
+
+@pytest.mark.docker
+async def test_helpers_leave_remote_machines_and_it_is_said_which_did_not_answer(
+    engine: DockerClient, installation: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTPS_PROXY", "NO_PROXY", "no_proxy", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")  # and set back afterwards
+    make_objects(engine, installation)
+    keys = make_certificates(tmp_path)
+    for name, made in (("ca", "ours.pem"), ("cert", "portal.pem"), ("key", "portal.key")):
+        (keys / f"{name}.pem").symlink_to(keys / made)
+    said: list[str] = []
+    async with engine_over_tls(keys) as address:
+        machines = {
+            "gpu-01": {"address": address, "tls_directory": str(keys)},
+            "gpu-02": {"address": "tcp://127.0.0.1:9", "tls_directory": str(keys)},
+        }
+        (tmp_path / "machines.json").write_text(json.dumps(machines))
+        await asyncio.to_thread(purge_machines, tmp_path / "machines.json", installation, said.append)
+    assert objects(engine, installation)[:3] == [0, 0, 0], said
+    assert said[0] == "gpu-01: removed 1 containers, 1 networks and 1 volumes"
+    assert said[1].startswith("gpu-02 (tcp://127.0.0.1:9) could not be cleaned")

@@ -6,15 +6,19 @@ mark, so that the last one to be purged removes the images.
 
 import contextlib
 import hashlib
+import json
 import os
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Thread
 
 import docker
 import requests
 from docker.errors import APIError, DockerException, NotFound
 from docker.models.resource import Model
+from docker.tls import TLSConfig
 
 from portal.ops.console import Say, speaker
 from portal.ops.errors import PreflightFailed, exit_code_for
@@ -26,6 +30,9 @@ ROLE_LABEL = "io.berth.role"
 PORTAL_LABEL = "io.berth.portal"
 MPS_ROLE = "mps"
 STOP_GRACE_S = 5
+MACHINE_CALL_S = 10
+MACHINES_LIMIT_S = 60
+"""Limit for all remote machines together, which are cleaned concurrently."""
 
 
 def connect(address: str, timeout_s: int = 60) -> docker.DockerClient:
@@ -139,13 +146,53 @@ def remove_isolation_rules(
         remove_container(engine, name)
 
 
-def purge_engine(data: Path) -> None:
-    """Remove everything of this data directory's installation from its engine, if the engine
-    answers. Raises PreflightFailed if it refuses.
+def purge_machines(machines_file: Path, installation: str, log: Say) -> None:
+    """Remove the containers, networks and volumes of this installation, its helpers among them, from the
+    remote machines that answer, and say which did not. Images and network rules stay there.
     """
-    log = speaker("down")
-    values = read_env(find_layout(str(data)).env_file)
+    # As from the portal: directly, and by their own authority only; the SDK heeds the environment.
+    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+        os.environ.pop(name, None)
+    os.environ["NO_PROXY"] = os.environ["no_proxy"] = "*"
+    machines = json.loads(machines_file.read_text()) if machines_file.exists() else {}
+    unclean: dict[str, str] = dict.fromkeys(machines, "it did not answer in time")
+
+    def clean(name: str) -> None:
+        try:
+            with contextlib.closing(connect_to_machine(**machines[name])) as engine:
+                remove_objects(engine, installation, lambda text: log(f"{name}: {text}"))
+        except (DockerException, requests.RequestException, OSError) as fault:
+            unclean[name] = str(fault)
+        else:
+            del unclean[name]
+
+    threads = [Thread(target=clean, args=(name,), daemon=True) for name in machines]
+    for thread in threads:
+        thread.start()
+    give_up_at = time.monotonic() + MACHINES_LIMIT_S
+    for thread in threads:
+        thread.join(max(0.0, give_up_at - time.monotonic()))
+    for name, reason in sorted(unclean.items()):
+        address = machines[name]["address"]
+        log(f"{name} ({address}) could not be cleaned, so containers of Berth may run there: {reason}")
+
+
+def connect_to_machine(address: str, tls_directory: str) -> docker.DockerClient:
+    """Return a client of a remote machine's engine. Raises DockerException if there is no answer."""
+    folder = Path(tls_directory)
+    pair = (str(folder / "cert.pem"), str(folder / "key.pem"))
+    tls = TLSConfig(client_cert=pair, ca_cert=str(folder / "ca.pem"), verify=True)
+    return docker.DockerClient(base_url=address, version="auto", timeout=MACHINE_CALL_S, tls=tls)
+
+
+def purge_engine(data: Path) -> None:
+    """Remove everything of this data directory's installation from its engine and from remote machines,
+    as far as they answer. Raises PreflightFailed if the engine refuses.
+    """
+    log, layout = speaker("down"), find_layout(str(data))
+    values = read_env(layout.env_file)
     installation = values["BERTH_INSTALLATION"]
+    purge_machines(layout.machines_file, installation, log)
     try:
         with contextlib.closing(connect(values["BERTH_ENGINE"])) as engine:
             remove_container(engine, build_container(data))

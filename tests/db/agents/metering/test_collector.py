@@ -123,13 +123,13 @@ def test_a_driver_that_hangs_is_left_out_and_costs_one_wait(
 ) -> None:
     go = Event()
     answers = place_with(1)
-    real = collector.measure_local
+    real = collector.measure_simulated
 
     def hang(agent: Agent, devices: Any) -> Measured:
         return real(agent, devices) if agent.pk == answers.agent.pk or not go.wait(60) else Measured()
 
     monkeypatch.setattr(collector, "ROUND_S", 0.2)
-    monkeypatch.setattr(collector, "measure_local", hang)
+    monkeypatch.setattr(collector, "measure_simulated", hang)
     try:
         measure(), measure(10)
         assert set(DeviceMetric.objects.values_list("agent", flat=True)) == {answers.agent.pk}
@@ -154,7 +154,7 @@ def test_a_new_event_of_the_driver_withholds_its_device_once(
     AgentDevice.objects.update(vendor="nvidia")
     uses = (DeviceUse(device_id="gpu-0", percent=1),)
     told = Measured(uses, {"gpu-0": {"xids": [31, 79]}, "gpu-1": {"xids": [31]}})
-    monkeypatch.setattr(collector, "measure_local", lambda agent, devices: told)
+    monkeypatch.setattr(collector, "measure_simulated", lambda agent, devices: told)
     measure()
     assert [device.withheld for device in devices_of(place.agent)] == ["quarantine", ""]
 

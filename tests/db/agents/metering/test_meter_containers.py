@@ -1,4 +1,8 @@
-"""Meters of remote machines follow their devices and their state."""
+"""Meters of machines follow their devices and their state."""
+
+import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -15,11 +19,28 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 IMAGE = "berth/python:helper"
 
 
-def test_a_machine_has_a_meter_for_each_vendor_that_can_be_measured_until_it_is_retired() -> None:
+REMOTE = "tcp://10.0.0.7:2376"
+
+
+@pytest.fixture(autouse=True)
+def data(tmp_path: Path, settings: Any) -> Path:
+    settings.DATA_DIR = tmp_path
+    return tmp_path
+
+
+def machine_at(address: str) -> tuple[Agent, SimulatedRuntime]:
     agent = make_place().agent
-    runtime = SimulatedRuntime(name="remote", images=(IMAGE,))
-    Agent.objects.filter(pk=agent.pk).update(address="tcp://10.0.0.7:2376", engine_id="remote")
-    adopt_runtime("tcp://10.0.0.7:2376", runtime)
+    runtime = SimulatedRuntime(name="real", images=(IMAGE,))
+    Agent.objects.filter(pk=agent.pk).update(address=address, engine_id="real")
+    adopt_runtime(address, runtime)
+    return agent, runtime
+
+
+@pytest.mark.parametrize("address", [REMOTE, "unix:///var/run/metered.sock"])
+def test_a_machine_has_a_meter_for_each_vendor_that_can_be_measured_until_it_is_retired(
+    address: str,
+) -> None:
+    agent, runtime = machine_at(address)
     give_devices(agent, 3)
     names = ("nvidia", "tenstorrent", "groq")
     for device, vendor in zip(AgentDevice.objects.filter(agent=agent), names, strict=True):
@@ -35,3 +56,16 @@ def test_a_machine_has_a_meter_for_each_vendor_that_can_be_measured_until_it_is_
     assert meters() == [meter_name("nvidia")]
     Agent.objects.filter(pk=agent.pk).update(state=AgentState.RETIRED)
     assert meters() == []
+
+
+def test_remote_machines_are_in_the_file_of_the_purge_until_they_are_retired(data: Path) -> None:
+    agent, _ = machine_at(REMOTE)
+    make_place()  # simulated
+
+    def told() -> Any:
+        reconcile_meters([IMAGE])
+        return json.loads((data / "machines.json").read_text())
+
+    assert told() == {agent.name: {"address": REMOTE, "tls_directory": ""}}
+    Agent.objects.filter(pk=agent.pk).update(state=AgentState.RETIRED)
+    assert told() == {}

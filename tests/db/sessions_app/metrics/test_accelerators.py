@@ -325,7 +325,9 @@ def gaudi_does(place: Place, monkeypatch: pytest.MonkeyPatch, mib: int, percent:
     [command] = use_probe(vendor).commands
     line = f"0, uuid, HL-325L, 1.20, 131072 MiB, {mib} MiB, 200 W, 40 C, {percent} %"
     report = MachineReport(commands={command_key(command): CommandOutput(exit_code=0, stdout=line)})
-    monkeypatch.setattr(metering, "measure_local", lambda agent, devices: interpret(vendor, devices, report))
+    monkeypatch.setattr(
+        metering, "measure_simulated", lambda agent, devices: interpret(vendor, devices, report)
+    )
 
 
 @pytest.mark.parametrize(
