@@ -2,16 +2,12 @@
 log.
 """
 
-import base64
-import hashlib
 from typing import Any
 
 from allauth.mfa import signals
 from allauth.mfa.adapter import DefaultMFAAdapter
 from allauth.mfa.models import Authenticator
 from allauth.mfa.totp.internal.auth import generate_totp_secret
-from cryptography.fernet import Fernet, InvalidToken
-from django.conf import settings
 from django.db import transaction
 from django.http import HttpRequest
 from django.utils.html import format_html
@@ -29,8 +25,10 @@ from common.actors import Actor
 from common.audit import audit_log
 from common.errors import Conflict
 from common.rest.actor import actor_of
+from common.values.encryption import Undecipherable, decrypt, encrypt
 
 QUIET_MARGIN = 4
+PURPOSE = "second factors"
 
 
 class SecondFactorAdapter(DefaultMFAAdapter):
@@ -47,12 +45,12 @@ class SecondFactorAdapter(DefaultMFAAdapter):
     }
 
     def encrypt(self, text: str) -> str:
-        return _cipher().encrypt(text.encode()).decode()
+        return encrypt(PURPOSE, text)
 
     def decrypt(self, encrypted_text: str) -> str:
         try:
-            return _cipher().decrypt(encrypted_text.encode()).decode()
-        except InvalidToken:
+            return decrypt(PURPOSE, encrypted_text)
+        except Undecipherable:
             return str(generate_totp_secret())
 
     def get_totp_issuer(self) -> str:
@@ -158,8 +156,3 @@ def _record(
 ) -> None:
     changes = {} if authenticator is None else {"factor": authenticator.type, "name": str(authenticator)}
     audit_log.record(actor=sign_in_actor(request, user), action=action, target=user, changes=changes)
-
-
-def _cipher() -> Fernet:
-    digest = hashlib.sha256(b"second factors:" + settings.SECRET_KEY.encode()).digest()
-    return Fernet(base64.urlsafe_b64encode(digest))

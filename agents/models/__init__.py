@@ -2,6 +2,7 @@
 
 from agents.models.accelerator import MODEL_LENGTH, AgentDevice, Withheld
 from agents.models.agent import DEVICE_FIELDS, Agent, AgentImage, AgentQuerySet, AgentSlot
+from agents.models.authority import Authority, Realm, SshKey
 from agents.models.device_metric import DeviceMetric, DeviceReading
 from agents.models.reservation import Reservation, ReservedAgent
 from agents.models.resource_group import (
@@ -33,9 +34,11 @@ __all__ = [
     "AgentImage",
     "AgentQuerySet",
     "AgentSlot",
+    "Authority",
     "DeviceMetric",
     "DeviceReading",
     "GroupGrant",
+    "Realm",
     "Reservation",
     "ReservedAgent",
     "ResourceGroup",
@@ -44,6 +47,7 @@ __all__ = [
     "SessionType",
     "SharingMode",
     "SharingRule",
+    "SshKey",
     "Strategy",
     "VendorFile",
     "Withheld",

@@ -1,0 +1,1 @@
+"""Connections to engines: certificates, SSH, and adding machines."""
