@@ -8,7 +8,8 @@ from celery import shared_task
 from common.db.advisory_locks import try_exclusive
 from common.messaging.dispatch import TaskName
 from common.resilience.fault_points import during
-from scheduler.commit.plan_commit import GroupBusy, SetsTaken, StalePlan
+from scheduler.commit.device_tables import DevicesTaken
+from scheduler.commit.plan_commit import GroupBusy, StalePlan
 from scheduler.history.recorder import delete_old_ticks
 from scheduler.snapshot.reader import groups_with_pending_sessions
 from scheduler.tick import run_tick
@@ -55,7 +56,7 @@ def _tick_now(resource_group_id: int) -> None:
     try:
         with during("tick"):
             run_tick(resource_group_id)
-    except (GroupBusy, SetsTaken, StalePlan) as error:
+    except (DevicesTaken, GroupBusy, StalePlan) as error:
         is_stale = True
         log.info("tick.stale", resource_group_id=resource_group_id, reason=str(error))
     finally:

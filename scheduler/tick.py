@@ -1,6 +1,6 @@
 """Run one tick of a resource group: read a snapshot, plan, commit, record."""
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import replace
 from time import monotonic
 from uuid import UUID
@@ -9,8 +9,9 @@ import structlog
 
 from common import clock
 from common.values.resources import CPU, MEM
-from scheduler.commit.pending_reasons import tell_of_taken_sets
-from scheduler.commit.plan_commit import SetsTaken, StalePlan, commit_plan
+from scheduler.commit.device_tables import DevicesTaken
+from scheduler.commit.pending_reasons import tell_of_taken_devices
+from scheduler.commit.plan_commit import StalePlan, commit_plan
 from scheduler.engine import PendingSession, Planner, Snapshot
 from scheduler.group_cache import GroupCache
 from scheduler.history.recorder import TickDurations, record_tick
@@ -30,29 +31,33 @@ def run_tick(resource_group_id: int) -> list[UUID]:
     commit, and the commit is one transaction. A stale plan is made again from a new snapshot,
     SNAPSHOTS_PER_TICK times in all. Raises GroupBusy if another worker holds the lock too long,
     StalePlan if the group changed too often; a later tick then does the work. Sessions that wait for a
-    set of devices are left out of the next plan, and of the last one those that ask for as many, so that
+    set of devices, or for one that no other project shares, are left out of the next plan, and of the last one those that ask for as many, so that
     they hold up nobody.
     """
-    left_out: set[UUID] = set()
+    left_out: dict[UUID, str] = {}
     for _ in range(SNAPSHOTS_PER_TICK - 1):
         try:
             return _tick_once(resource_group_id, left_out)
         except StalePlan as stale:
             log.info("scheduler.stale_plan", resource_group_id=resource_group_id, why=str(stale))
-        except SetsTaken as taken:
-            left_out |= set(taken.kernel_ids)
+        except DevicesTaken as taken:
+            left_out |= taken.reasons
     return _tick_once(resource_group_id, left_out, with_alike=True)
 
 
-def _without(snapshot: Snapshot, kernel_ids: Collection[UUID], *, with_alike: bool) -> Snapshot:
+def _without(snapshot: Snapshot, reasons: Mapping[UUID, str], *, with_alike: bool) -> Snapshot:
     """Return the snapshot without the sessions of these kernels, after telling them why they wait.
     `with_alike`: also without those that ask for as many devices of a kind.
     """
-    unmet = [each for each in snapshot.pending if not set(each.kernel_ids).isdisjoint(kernel_ids)]
-    asked = {amount for each in unmet for amount in _device_amounts(each)} if with_alike else set()
-    alike = [each for each in snapshot.pending if not asked.isdisjoint(_device_amounts(each))]
-    left_out = {each.id for each in (*unmet, *alike)}
-    tell_of_taken_sets(left_out)
+    left_out: set[UUID] = set()
+    for why in dict.fromkeys(reasons.values()):
+        kernels = {kernel for kernel, reason in reasons.items() if reason == why}
+        unmet = [each for each in snapshot.pending if not kernels.isdisjoint(each.kernel_ids)]
+        asked = {amount for each in unmet for amount in _device_amounts(each)} if with_alike else set()
+        alike = [each for each in snapshot.pending if not asked.isdisjoint(_device_amounts(each))]
+        told = {each.id for each in (*unmet, *alike)} - left_out
+        tell_of_taken_devices(told, why)
+        left_out |= told
     return replace(snapshot, pending=tuple(each for each in snapshot.pending if each.id not in left_out))
 
 
@@ -61,7 +66,9 @@ def _device_amounts(session: PendingSession) -> set[tuple[str, int]]:
     return {(name, amount) for slots in kernels for name, amount in slots.items() if name not in (CPU, MEM)}
 
 
-def _tick_once(resource_group_id: int, left_out: Collection[UUID], *, with_alike: bool = False) -> list[UUID]:
+def _tick_once(
+    resource_group_id: int, left_out: Mapping[UUID, str], *, with_alike: bool = False
+) -> list[UUID]:
     """Plan and commit once, without the sessions of the kernels `left_out`, and maybe those alike."""
     read_at = monotonic()
     snapshot = read_snapshot(resource_group_id)

@@ -318,7 +318,8 @@ class Sharing(Strict):
     sizes: tuple[int, ...] = ()
 
 
-Mode = Literal["mig", "memory_limit", "mps", "hook", "slice", "cpx"]
+Mode = Literal["mig", "memory", "mps", "hook", "slice", "cpx"]
+"""Modes of sharing (`agents.core.isolation`), and partitions that are devices of their own."""
 
 
 class Xid(Strict):
@@ -364,7 +365,8 @@ class Health(Strict):
 
 class VendorDescription(Strict):
     """One vendor: see the module. `slot` names what sessions request, `maps` tables for the filter
-    `map`.
+    `map`. `sharing` lists the ways in which one device serves several sessions; without any, its driver
+    admits one program at a time, and no part of a device is given.
     """
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
@@ -376,7 +378,7 @@ class VendorDescription(Strict):
     identify: Identify
     measure: Measure = Measure()
     grant: Grant = Grant()
-    partition: Mapping[Mode, Sharing] = {}
+    sharing: Mapping[Mode, Sharing] = {}
     health: Health = Health()
     maps: Mapping[str, Mapping[str, str | int]] = {}
 

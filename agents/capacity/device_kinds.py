@@ -9,7 +9,7 @@ from agents.models import Agent, AgentDevice, ResourceGroup
 
 # DISTINCT, because a thousand machines have a few kinds of devices.
 _KINDS = f"""
-    SELECT DISTINCT device.slot_name, agent.device_model, device.model,
+    SELECT DISTINCT device.slot_name, agent.device_model, device.model, device.vendor,
            min(device.mem_bytes) OVER machine, min(device.api_version) OVER machine,
            CASE WHEN device.link_group IS NULL THEN 1 ELSE count(*) OVER linked END
     FROM {AgentDevice._meta.db_table} AS device
@@ -18,7 +18,7 @@ _KINDS = f"""
         AND agent.state <> '{AgentState.RETIRED.value}'
     WINDOW machine AS (PARTITION BY device.agent_id, device.slot_name),
            linked AS (PARTITION BY device.agent_id, device.slot_name, device.link_group)
-    ORDER BY 1, 2, 3, 4, 5, 6
+    ORDER BY 1, 2, 3, 4, 5, 6, 7
 """
 
 
@@ -34,6 +34,7 @@ class DeviceKind:
     slot: str
     agent_model: str
     model: str
+    vendor: str
     mem_bytes: int
     api_version: int
     linked: int

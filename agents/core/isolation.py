@@ -1,6 +1,6 @@
 """Protection of a session from others on its accelerator, and the ways to share one. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -75,6 +75,17 @@ OFFERED: Mapping[SharingMode, Isolation] = MappingProxyType(
     }
 )
 """Isolation of a part of a device by mode, if its mechanism works on the machine."""
+
+
+def usable_mode(mode: SharingMode, modes: Collection[SharingMode]) -> SharingMode:
+    """Return the mode that a rule with `mode` means for devices whose vendor has `modes`: its own, else time
+    slices, else none.
+    """
+    if mode is SharingMode.FORBIDDEN or mode in modes:
+        return mode
+    return SharingMode.SLICE if SharingMode.SLICE in modes else SharingMode.FORBIDDEN
+
+
 LIMITS_MEMORY_FROM = 13040
 """Version of CUDA that the first driver with limits of memory (R615) can run."""
 

@@ -30,6 +30,10 @@ class AgentDevice(models.Model):
     A device that is not `is_present`, or is `withheld`, gets no new allocations (`is_usable`). Its
     row stays while it is allocated. `warning` says what is wrong with a device that is still used.
 
+    `sharing_project`: sessions of this project alone get parts of the device while one holds some, because
+    clients of one MPS daemon see each other's shared memory; the database clears it with the last one, and
+    refuses the parts of others.
+
     `wanted_layout`: partitions that are about to be made, {profile: count}; null: none are.
     `is_split_on_demand`: they were made for a session that waited, and may be removed when empty.
     """
@@ -65,6 +69,14 @@ class AgentDevice(models.Model):
     )
     wanted_layout = models.JSONField(null=True, editable=False)
     is_split_on_demand = models.BooleanField(default=False, db_default=False, editable=False)
+    sharing_project = models.ForeignKey(
+        "accounts.Project",
+        on_delete=models.SET_NULL,
+        null=True,
+        editable=False,
+        related_name="+",
+        db_index=False,
+    )
     occupied = models.IntegerField(default=0, db_default=0, editable=False)
 
     class Meta:

@@ -10,7 +10,7 @@ from typing import Protocol
 from uuid import uuid4
 
 from agents.accelerators.grant import BoundPath, DeviceGrant, SharedVolume
-from agents.core.isolation import Isolation, SharingMode
+from agents.core.isolation import Isolation, SharingMode, usable_mode
 from agents.machines.helper_containers import one_off_labels
 from agents.models import Agent, AgentDevice, SharingRule
 from agents.runtime.port import (
@@ -31,6 +31,7 @@ from agents.sharing.helper_containers import (
     script,
     text_of,
 )
+from agents.vendors.sharing import sharing_modes
 from common.values.resources import MILLI
 
 MIB = 2**20
@@ -276,6 +277,19 @@ def ensure_daemon(share: Share, runtime: ContainerRuntime) -> None:
     mps.ensure_daemon(runtime, spec)
 
 
+def end_daemon(agent: Agent, device: AgentDevice, runtime: ContainerRuntime) -> None:
+    """End the MPS daemon of the device, which admits other programs again also if the daemon was killed;
+    only then what is left of it is removed. May be repeated. Raises RuntimeFault.
+    """
+    runtime.stop_container(mps.daemon_name(device), mps.STOP_GRACE_S)
+    if not mps.ended_well(runtime, device):
+        opener = mps.opening_spec(device, image_for(runtime), device_grant(agent, device))
+        done = runtime.run_helper(opener, timeout_s=HELPER_TIMEOUT_S)
+        if done.exit_code:
+            raise RuntimeFault(f"The device still admits no program without MPS: {text_of(done)}")
+    mps.remove_daemon(runtime, mps.daemon_name(device))
+
+
 MECHANISMS: Mapping[SharingMode, Mechanism] = {
     SharingMode.FORBIDDEN: TimeSlices(),
     SharingMode.SLICE: TimeSlices(),
@@ -287,12 +301,12 @@ _PARTITION = Partition()
 
 
 def mechanism_of(share: Share) -> Mechanism:
-    """Return the mechanism for the part: that of the rule, for NVIDIA's devices on real machines."""
+    """Return the mechanism for the part: that of the rule if the vendor has it, on real machines."""
     if share.device.parent_id:
         return _PARTITION
-    if share.agent.is_simulated or share.device.vendor != NVIDIA:
+    if share.agent.is_simulated:
         return MECHANISMS[SharingMode.SLICE]
-    return MECHANISMS[SharingMode(share.rule.mode)]
+    return MECHANISMS[usable_mode(SharingMode(share.rule.mode), sharing_modes(share.device.vendor))]
 
 
 def _has_number(content: bytes, number: int) -> bool:

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 
 from agents.accelerators.grant import DeviceGrant
-from agents.machines.helper_containers import helper_labels
+from agents.machines.helper_containers import helper_labels, one_off_labels
 from agents.models import AgentDevice
 from agents.runtime.port import (
     ContainerRuntime,
@@ -125,6 +125,26 @@ def remove_daemon(runtime: ContainerRuntime, name: str) -> None:
     runtime.remove_container(name)
     runtime.remove_volume(f"{name}{PIPES_VOLUME}")
     runtime.remove_volume(f"{name}{SHM_VOLUME}")
+
+
+def ended_well(runtime: ContainerRuntime, device: AgentDevice) -> bool:
+    """Return True if the daemon ended by itself and left the device open to all programs; False if it was
+    killed, or nothing is known of it. Raises RuntimeFault.
+    """
+    state = runtime.inspect_container(daemon_name(device))
+    return state is not None and state.status is ContainerStatus.EXITED and state.exit_code == 0
+
+
+def opening_spec(device: AgentDevice, image: str, grant: DeviceGrant) -> HelperSpec:
+    """Return the helper that opens the device to all programs again, as a daemon does at its end."""
+    return HelperSpec(
+        name=f"{daemon_name(device)}-open",
+        image=image,
+        labels=one_off_labels(ROLE),
+        command=("nvidia-smi", "--compute-mode=DEFAULT"),
+        grant=grant,
+        is_privileged=True,
+    )
 
 
 def _ask(runtime: ContainerRuntime, device: AgentDevice, command: str) -> str:

@@ -6,7 +6,7 @@ control() { echo "$1" | nvidia-cuda-mps-control; }
 end() {
     trap - TERM INT
     control quit || true
-    nvidia-smi --compute-mode=DEFAULT >/dev/null || true
+    nvidia-smi --compute-mode=DEFAULT >/dev/null  # else it ends with an error, and Berth tries itself
     exit 0
 }
 trap end TERM INT

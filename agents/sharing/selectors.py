@@ -6,7 +6,9 @@ from typing import NamedTuple
 from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
 
-from agents.models import ResourceGroup, SharingRule
+from agents.core.isolation import SharingMode
+from agents.models import AgentDevice, ResourceGroup, SharingRule
+from agents.vendors.sharing import EVERY_MODE, sharing_modes
 from common.errors import NotFound
 
 
@@ -29,6 +31,20 @@ def sharing_rule_for(group: ResourceGroup, model: str = "") -> SharingRule:
     """
     rules = sharing_rules(group).filter(Q(model=model) | Q(model=""))
     return rules.order_by("-model").first() or SharingRule(group=group, model="")
+
+
+def modes_for(model: str = "", *, group: ResourceGroup | None = None) -> set[SharingMode]:
+    """Return the modes that a rule may have for these devices: those of their vendors, and “forbidden”;
+    all if there is no such device yet. `model` "" and no group: devices of any. One query.
+    """
+    devices = AgentDevice.objects.filter(is_present=True, parent_id="")
+    if model:
+        devices = devices.filter(model=model)
+    if group:
+        devices = devices.filter(agent__resource_group=group)
+    vendors = devices.order_by().values_list("vendor", flat=True).distinct()
+    found = [sharing_modes(vendor) for vendor in vendors]
+    return {SharingMode.FORBIDDEN}.union(*(found or [EVERY_MODE]))
 
 
 class IsolationRanks(NamedTuple):

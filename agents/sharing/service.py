@@ -4,15 +4,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from agents.events import CapacityChanged
 from agents.locks import lock_group_to_change
-from agents.models import ResourceGroup, SharingRule
+from agents.models import ResourceGroup, SharingMode, SharingRule
 from agents.ports import plan_discarder
-from agents.sharing.selectors import access_sharing_rule
+from agents.sharing.selectors import access_sharing_rule, modes_for
 from common.actors import Actor
 from common.audit import audit_log
 from common.db.validation import validate_model
+from common.errors import InvalidInput
+from common.i18n import paragraph
 from common.messaging.events import publish
 
 EDITABLE = ("model", "mode", "smallest_share", "hook_image", "mig_on_demand")
@@ -21,11 +24,12 @@ EDITABLE = ("model", "mode", "smallest_share", "hook_image", "mig_on_demand")
 @transaction.atomic
 def create_sharing_rule(*, actor: Actor, group_id: int, **columns: Any) -> SharingRule:
     """Add a rule; `columns` are of EDITABLE. Raises NotFound, PermissionDenied, InvalidInput (also if
-    the group has a rule for this model).
+    the group has a rule for this model, or its devices cannot be shared in this mode).
     """
     group = lock_group_to_change(actor, group_id)
     rule = SharingRule(group=group, **columns)
     validate_model(rule)
+    _check_mode(rule)
 
     rule.save()
     audit_log.record(actor=actor, action="agents.create_sharing_rule", target=group, changes=_values(rule))
@@ -46,6 +50,7 @@ def change_sharing_rule(
     for column, value in changes.items():
         setattr(rule, column, value)
     validate_model(rule)
+    _check_mode(rule)
     changed = audit_log.changed(before, _values(rule))
 
     if changed:
@@ -64,6 +69,18 @@ def delete_sharing_rule(*, actor: Actor, group_id: int, rule_id: int) -> None:
     audit_log.record(actor=actor, action="agents.delete_sharing_rule", target=group, changes=_values(rule))
     rule.delete()
     _replan(group)
+
+
+def _check_mode(rule: SharingRule) -> None:
+    """Raise InvalidInput if no device of the rule can be shared in its mode."""
+    modes = modes_for(rule.model, group=rule.group)
+    if rule.mode in modes:
+        return
+    kind = rule.model or _("Accelerators of “{group}”").format(group=rule.group.name)
+    labels = [label for value, label in SharingMode.choices if value in modes]
+    hint = _("Choose one of these: {names}.").format(names=", ".join(map(str, labels)))
+    sentence = _("{devices} cannot be shared in this way.").format(devices=kind)
+    raise InvalidInput(sentence, hint=hint, fields={"mode": [paragraph([sentence, hint])]})
 
 
 def _values(rule: SharingRule) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from agents.models import MODEL_LENGTH, ResourceGroup, SharingMode, SharingRule
 from agents.models.sharing import REFERENCE_LENGTH
 from agents.selectors import access_group
 from agents.sharing import service
-from agents.sharing.selectors import access_sharing_rule
+from agents.sharing.selectors import access_sharing_rule, modes_for
 from agents.web.groups import superadmin_or_404
 from common.errors import BerthError
 from common.rest.idempotency import submit_once
@@ -76,6 +76,8 @@ class SharingRuleForm(forms.Form):
                 "mig_on_demand": rule.mig_on_demand,
             }
         super().__init__(*args, **options)
+        modes = modes_for(rule.model, group=rule.group) | {rule.mode} if rule is not None else modes_for()
+        self.fields["mode"].choices = [each for each in SharingMode.choices if each[0] in modes]  # type: ignore[attr-defined]
         if rule is not None:
             del self.fields["group"]
         else:

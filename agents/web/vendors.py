@@ -35,7 +35,7 @@ LEVELS = {
 }
 MODES = {
     "mig": "MIG",
-    "memory_limit": gettext_noop("memory limit"),
+    "memory": gettext_noop("memory limit"),
     "mps": "MPS",
     "hook": gettext_noop("hook library"),
     "slice": gettext_noop("time slices"),
@@ -201,7 +201,7 @@ def delete_vendor(request: HttpRequest, vendor_id: int) -> HttpResponse:
 
 def _row(entry: VendorEntry) -> dict[str, Any]:
     description = entry.description
-    parts = {mode: each.level for mode, each in description.partition.items()} or {"slice": "none"}
+    parts = {mode: each.level for mode, each in description.sharing.items()}
     return {
         "id": entry.id,
         "title": description.title,

@@ -42,18 +42,16 @@ LONG_QUEUE, FIGURES_EVERY_S = 500, 15.0
 _figures_written = GroupCache[bool](FIGURES_EVERY_S)  # per process: another process may write them once more
 
 
-NO_SET_MESSAGE = StoredMessage(
-    gettext_noop(
-        "Waits for accelerators that are linked as a set: enough are free on a machine, but not those that can "
-        "be given together."
-    )
+NO_SET = gettext_noop(
+    "Waits for accelerators that are linked as a set: enough are free on a machine, but not those that can "
+    "be given together."
 )
 
 
-def tell_of_taken_sets(session_ids: Collection[UUID]) -> None:
-    """Write to these pending sessions that no set of devices is free as a whole."""
+def tell_of_taken_devices(session_ids: Collection[UUID], why: str) -> None:
+    """Write to these pending sessions why they get none of the free devices."""
     waiting = ComputeSession.objects.filter(pk__in=session_ids, status=Status.PENDING.value)
-    told = {"status_reason": ReasonCode.FRAGMENTED.value, "status_message": NO_SET_MESSAGE}
+    told = {"status_reason": ReasonCode.FRAGMENTED.value, "status_message": StoredMessage(why)}
     with transaction.atomic():
         for session in (
             waiting.exclude(**told).order_by("pk").select_for_update(no_key=True, skip_locked=True)

@@ -11,24 +11,17 @@ from uuid import UUID
 from django.db import IntegrityError, OperationalError, connection, transaction
 from django.db.models import F
 
-from agents.accelerators.grant_builder import device_sets, sets_of_vendor
 from agents.core.states import AgentState
 from agents.models import Agent, AgentDevice, AgentSlot
 from common.actors import SYSTEM
 from common.db.advisory_locks import LockTimeout, lock_exclusive, was_locked
 from common.messaging.dispatch import TaskName, enqueue_on_commit
-from common.values.resources import CPU, MEM
+from common.values.resources import CPU
 from scheduler.commit.cpu_pinning import CoreLoads, CoreUse, parse_cores
+from scheduler.commit.device_tables import assign_kernel_devices, read_device_tables
 from scheduler.commit.pending_reasons import write_pending_reasons
 from scheduler.engine import KernelPlacement, Placement, Plan, column_of
-from scheduler.engine.accelerators import (
-    Device,
-    DeviceAssignment,
-    DeviceTable,
-    NoAllowedSet,
-    NoSuchDevices,
-    assign_devices,
-)
+from scheduler.engine.accelerators import DeviceAssignment, NoSuchDevices
 from scheduler.run_state import accumulations_to_json, advance
 from sessions_app.core.queue_options import Hold
 from sessions_app.core.states import Reason, Status
@@ -66,16 +59,6 @@ class GroupBusy(Exception):
     """
 
 
-class SetsTaken(Exception):
-    """Enough devices are free for these kernels of a plan, but none of the sets that may be given
-    together. Nothing was written.
-    """
-
-    def __init__(self, kernel_ids: Collection[UUID]) -> None:
-        super().__init__(kernel_ids)
-        self.kernel_ids = kernel_ids
-
-
 class StalePlan(Exception):
     """The group changed after the snapshot. Nothing was written; a new snapshot is needed."""
 
@@ -86,7 +69,7 @@ def commit_plan(plan: Plan) -> list[UUID]:
     Sessions cancelled since the snapshot are skipped. Each placed session gets its allocation rows
     and the agents of its kernels; LAUNCH_SESSION is sent on commit. Rows are locked in the global
     order: run state of the group, sessions by id, agents by id, their slots, their devices, quota
-    rows. Raises GroupBusy, StalePlan, SetsTaken; then nothing was written.
+    rows. Raises GroupBusy, StalePlan, DevicesTaken; then nothing was written.
     """
     with all_or_nothing(plan.group_name):
         lock_plans(plan.group_id)
@@ -277,53 +260,18 @@ def _cpusets(
     ]
 
 
-def assign_kernel_devices(kernels: Sequence[KernelPlacement]) -> list[DeviceAssignment]:
-    """Return the devices of each kernel, for the slots whose devices are known. The caller has
-    locked the rows of the agents, which protects the set of devices, and of their slots, which
-    protects the allocated parts. 1 query, none if no kernel asks for devices. Raises NoSuchDevices,
-    SetsTaken.
-    """
-    asked = sorted({each.agent_id for each in kernels if not each.slots.keys() <= {CPU, MEM}})
-    if not asked:
-        return [{}] * len(kernels)
-    columns = (
-        "pk",
-        "agent_id",
-        "slot_name",
-        "is_usable",
-        "occupied",
-        "link_group",
-        "numa_node",
-        "vendor",
-        "facts",
-    )
-    rows = AgentDevice.objects.filter(agent__in=asked).order_by("pk").values_list(*columns, named=True)
-    tables = defaultdict[tuple[int, str], DeviceTable](DeviceTable)
-    for row in rows:
-        table = tables[row.agent_id, row.slot_name]
-        rule = sets_of_vendor(row.vendor)
-        if rule is not None:
-            table.sets = device_sets(rule)
-        place = "" if rule is None else str(row.facts.get(rule.key, ""))
-        if row.is_usable:
-            table.add(Device(row.pk, row.link_group, row.numa_node, place), row.occupied)
-    assignments, unmet = [], set[UUID]()
-    for kernel in kernels:
-        known = {name: tables.get((kernel.agent_id, name)) for name in kernel.slots}
-        try:
-            assignments.append(assign_devices(kernel.slots, known, must_be_linked=kernel.must_be_linked))
-        except NoAllowedSet:
-            unmet.add(kernel.kernel_id)
-    if unmet:
-        raise SetsTaken(unmet)
-    return assignments
-
-
 def _assign_devices(kernels: Sequence[KernelPlacement]) -> list[DeviceAssignment]:
+    """Choose the devices of the kernels, and write whose parts they are from now on."""
+    tables = read_device_tables(kernels)
     try:
-        return assign_kernel_devices(kernels)
+        assignments = assign_kernel_devices(kernels, tables)
     except NoSuchDevices as error:
         raise StalePlan(str(error)) from error
+    claims = {pk: project for table in tables.values() for pk, project in table.claims.items()}
+    for project in sorted({*claims.values()}):
+        claimed = [pk for pk, owner in claims.items() if owner == project]
+        AgentDevice.objects.filter(pk__in=claimed).update(sharing_project=project)
+    return assignments
 
 
 def _allocate(

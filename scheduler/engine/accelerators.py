@@ -6,7 +6,7 @@ same rules: during a pass by amounts alone, at commit by device (`SharedDevices`
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -22,6 +22,10 @@ class NoSuchDevices(Exception):
 
 class NoAllowedSet(NoSuchDevices):
     """Enough devices are free, but none of the sets that may be given together."""
+
+
+class OtherProject(NoSuchDevices):
+    """The only shared devices with room for the part are of other projects."""
 
 
 class PartlyFreeDevice(NamedTuple):
@@ -119,11 +123,15 @@ class SharedDevices:
         self.free = {device.id: device.free for device in devices}
         self._started = 0
 
-    def best_fit(self, amount: int) -> int | None:
-        """Return the device with the least sufficient rest; ties go to the smallest id, then to
-        devices first shared here, in order. None if no device suffices.
+    def best_fit(self, amount: int, closed: Collection[int] = ()) -> int | None:
+        """Return the device with the least sufficient rest that is not `closed`; ties go to the smallest
+        id, then to devices first shared here, in order. None if no device suffices.
         """
-        found = [(free, each < 0, abs(each)) for each, free in self.free.items() if free >= amount]
+        found = [
+            (free, each < 0, abs(each))
+            for each, free in self.free.items()
+            if free >= amount and each not in closed
+        ]
         if not found:
             return None
         _, is_opened, number = min(found)
@@ -269,11 +277,15 @@ def _groups(devices: Sequence[Device], by: str) -> list[tuple[int, ...]]:
 
 class DeviceTable:
     """Devices of one slot of one agent, from which kernels get devices by id. With `sets`, whole devices
-    are given in these alone.
+    are given in these alone. Of the devices in `kept_apart` only one project gets parts: `sharers` has
+    those that are shared already, and `claims` the projects that get the first part here.
     """
 
     def __init__(self) -> None:
         self.sets: DeviceSets = {}
+        self.kept_apart: set[int] = set()
+        self.sharers: dict[int, int] = {}
+        self.claims: dict[int, int] = {}
         self._whole: dict[int, Device] = {}
         self._open = SharedDevices()
         self._names: dict[int, int] = {}  # ids of devices shared from now on, by temporary id
@@ -284,19 +296,26 @@ class DeviceTable:
         elif occupied < MILLI:
             self._open.free[device.id] = MILLI - occupied
 
-    def assign(self, amount: int, *, may_join: bool = True, must_be_linked: bool = False) -> tuple[int, ...]:
+    def assign(
+        self, amount: int, *, may_join: bool = True, must_be_linked: bool = False, project: int = 0
+    ) -> tuple[int, ...]:
         """Assign whole devices, linked ones if possible or if they must be, or one device for a part
-        of it. Raises NoSuchDevices.
+        of it, to a session of this project. Raises NoSuchDevices.
         """
         if amount % MILLI == 0:
             return self._take_whole(amount // MILLI, must_be_linked=must_be_linked)
         if amount > MILLI:
             raise NoSuchDevices(f"{amount} thousandths are neither whole devices nor a part of one.")
-        found = self._open.best_fit(amount) if may_join else None
+        closed = {each for each, sharer in self.sharers.items() if sharer != project}
+        found = self._open.best_fit(amount, closed) if may_join else None
         if found is None:
+            if may_join and not self._whole and self._open.best_fit(amount) is not None:
+                raise OtherProject("Parts of the devices with room are of other projects.")
             [device_id] = self._take_whole(1, must_be_linked=False)
             found = self._open.start_sharing()
             self._names[found] = device_id
+            if device_id in self.kept_apart:
+                self.sharers[found] = self.claims[device_id] = project
         self._open.change(found, -amount)
         return (self._names.get(found, found),)
 
@@ -315,14 +334,18 @@ class DeviceTable:
 
 
 def assign_devices(
-    slots: Mapping[str, int], tables: Mapping[str, DeviceTable | None], *, must_be_linked: bool = False
+    slots: Mapping[str, int],
+    tables: Mapping[str, DeviceTable | None],
+    *,
+    must_be_linked: bool = False,
+    project: int = 0,
 ) -> DeviceAssignment:
-    """Return the devices of a kernel for the slots that have a table; of each slot they are linked
-    with each other if they must be. Raises NoSuchDevices.
+    """Return the devices of a kernel of this project for the slots that have a table; of each slot they
+    are linked with each other if they must be. Raises NoSuchDevices.
     """
     joins = fractional_slot(slots)
     return {
-        name: table.assign(amount, may_join=name == joins, must_be_linked=must_be_linked)
+        name: table.assign(amount, may_join=name == joins, must_be_linked=must_be_linked, project=project)
         for name, amount in slots.items()
         if (table := tables.get(name)) is not None
     }

@@ -415,6 +415,7 @@ def unmet_demand(requirements: Requirements, agents: Iterable[AgentView]) -> Unm
             (Demand.LINKS, amount, linked, methodcaller("linked", linked))
             for linked, amount in requirements.linked_amounts
         ],
+        (Demand.PROJECT, 1, name, lambda agent: int(agent.id not in requirements.closed_agents)),
     ]
     for demand, asked, slot_name, offered in demands if left else ():
         most = max(map(offered, left))

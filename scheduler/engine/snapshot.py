@@ -38,6 +38,7 @@ class Requirements:
     device_api_version: int = 0  # least version that the driver supports, as 12040; 0: any
     linked_devices: bool = False  # the devices of each kernel must be linked with each other
     least_isolation: int = 0  # of a part of a device, as in `AgentView.isolation`; 0: any
+    closed_agents: frozenset[int] = frozenset()  # where other projects share all devices with room
 
     def __post_init__(self) -> None:
         if not self.kernels:
@@ -75,7 +76,7 @@ class Requirements:
         """Fields that a machine has or has not, whatever is free on it."""
         return (
             self.architecture, self.device_model, self.device_mem_bytes, self.device_api_version,
-            self.least_isolation, self.linked_amounts,
+            self.least_isolation, self.linked_amounts, self.closed_agents,
         )  # fmt: skip
 
     @property
@@ -111,6 +112,7 @@ class Requirements:
             and self.device_mem_bytes <= agent.device_mem_bytes
             and self.device_api_version <= agent.device_api_version
             and self.least_isolation <= agent.isolation
+            and agent.id not in self.closed_agents
             and all(amount <= agent.linked(name) for name, amount in self.linked_amounts)
         )
 
@@ -232,6 +234,9 @@ class Snapshot:
     # Agents that host sessions of a placement group, by key of the groups that pending sessions
     # name.
     group_hosts: Mapping[str, tuple[GroupHost, ...]] = field(default_factory=dict)
+
+    # By agent, {device: project} of devices of which one project alone gets parts.
+    sharers: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
 
     def reservations_for(self, scopes: Iterable[str]) -> frozenset[int]:
         """Return the ids of reservations that sessions of these scopes may use, now or later."""

@@ -98,11 +98,12 @@ class Demand(StrEnum):
     VERSION = "version"  # that the driver supports
     ISOLATION = "isolation"  # of a part of a device
     LINKS = "links"  # number of linked devices
+    PROJECT = "project"  # a device of which no other project has parts
 
 
-# Architecture, device model, least device memory, API version and isolation, and by slot the amounts
-# that must be linked.
-Hardware = tuple[str, str, int, int, int, tuple[tuple[str, int], ...]]
+# Architecture, device model, least device memory, API version and isolation, by slot the amounts that
+# must be linked, and agents whose devices others share.
+Hardware = tuple[str, str, int, int, int, tuple[tuple[str, int], ...], frozenset[int]]
 HostCriteria = tuple[Hardware, int | None, frozenset[int]]
 
 Fractions = tuple[tuple[int, float], ...]  # fractions of the group's total by slot number

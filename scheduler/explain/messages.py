@@ -12,6 +12,10 @@ from scheduler.engine.policy.quota_tracker import GROUP, GROUP_USER, OF_GROUP
 
 Message = tuple[str, dict[str, Argument]]
 
+OTHER_PROJECT = gettext_noop(
+    "Waits for a device of which no other project has parts: by MPS, sessions of one project at a time share a "
+    "device. It starts when such a device has room, or one is wholly free."
+)
 FOR_ROOM = (ReasonCode.NEVER_FITS, ReasonCode.NO_CAPACITY, ReasonCode.FRAGMENTED)
 
 
@@ -169,6 +173,7 @@ _UNMET = {
         "Asks for {asked} that are linked with each other on one agent, but resource group “{group}” has no more than {most}."
         " It can never start: cancel it and ask for less, or for devices that need no link."
     ),
+    Demand.PROJECT: OTHER_PROJECT,
 }
 
 

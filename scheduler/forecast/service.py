@@ -37,11 +37,13 @@ from scheduler.explain.messages import message_for, who_may_raise
 from scheduler.forecast.snapshot_cache import BacklogThreshold, cached_snapshot
 from scheduler.group_cache import GroupCache
 from scheduler.snapshot import run_lengths
+from scheduler.snapshot.accelerators import closed_agents
 from scheduler.snapshot.group_limits import GroupLimits
 from scheduler.snapshot.placement_groups import placement_group
 from scheduler.snapshot.reader import (
     TENANT_SCOPES,
     least_isolation,
+    project_of,
     quotas_for,
     read_snapshot,
     scope_key,
@@ -117,7 +119,7 @@ def forecast_start(question: HypotheticalSession) -> StartForecast:
     asked = PendingSession(
         id=uuid4(),
         enqueued_at=now,
-        requirements=_requirements(question, cached.snapshot.reservations_for(named)),
+        requirements=_requirements(question, cached.snapshot, named),
         kernel_ids=(uuid4(),),
         priority=question.priority,
         scopes=named + limits.keys_for(session_type, owner_id, question.slots),
@@ -159,12 +161,12 @@ def forecast_start(question: HypotheticalSession) -> StartForecast:
     )
 
 
-def _requirements(question: HypotheticalSession, reservations: frozenset[int]) -> Requirements:
+def _requirements(question: HypotheticalSession, snapshot: Snapshot, scopes: tuple[str, ...]) -> Requirements:
     return Requirements(
         question.architecture,
         (question.slots,),
         question.designated_agent_id,
-        reservations,
+        snapshot.reservations_for(scopes),
         question.may_run_elsewhere,
         question.device_model,
         placement_group=placement_group(question.placement_key, question.placement_rule),
@@ -172,6 +174,7 @@ def _requirements(question: HypotheticalSession, reservations: frozenset[int]) -
         device_api_version=question.device_api_version,
         linked_devices=question.linked_devices,
         least_isolation=least_isolation(question.slots, question.isolation),
+        closed_agents=closed_agents(snapshot.agents, snapshot.sharers, project_of(scopes), question.slots),
     )
 
 

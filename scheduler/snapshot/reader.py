@@ -1,7 +1,7 @@
 """Read one resource group from the database into the engine's `Snapshot`."""
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -44,7 +44,7 @@ from scheduler.engine.accelerators import fractional_slot
 from scheduler.engine.values import NO_RESERVATIONS
 from scheduler.fairness.usage import WEIGHTED, read_tenants
 from scheduler.run_state import accumulations_from_json, run_state
-from scheduler.snapshot.accelerators import HAS_DEVICES, read_devices
+from scheduler.snapshot.accelerators import HAS_DEVICES, GroupDevices, closed_agents, read_devices
 from scheduler.snapshot.group_limits import GroupLimits, texts_in_force
 from scheduler.snapshot.placement_groups import KEY, placement_group, read_group_hosts
 from scheduler.snapshot.reservations import GroupWindows, windows_from
@@ -174,9 +174,11 @@ def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int =
     preemptible = (
         read_preemptible(group, highest, has_devices=has_devices) if highest > LOWEST_PRIORITY else {}
     )
-    devices = read_devices(group) if has_devices else {}
+    devices, sharers = read_devices(group) if has_devices else GroupDevices({}, {})
     isolation = isolation_ranks(group) if has_devices else None
     agents = tuple(_agents(group_id, running, expected, preemptible, reserved, devices, isolation))
+    if sharers:
+        pending = tuple([_kept_apart(session, agents, sharers) for session in pending])
     return Snapshot(
         group_id=group.pk,
         group_name=group.name,
@@ -189,7 +191,23 @@ def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int =
         tenants=_tenants(group, rules.policy, agents) if scopes and rules.policy in WEIGHTED else {},
         reservations=reserved.by_scope,
         group_hosts=read_group_hosts(group_id, read.group_keys),
+        sharers=sharers,
     )
+
+
+def _kept_apart(
+    session: PendingSession, agents: Sequence[AgentView], sharers: Mapping[int, Mapping[int, int]]
+) -> PendingSession:
+    """Return the session without the agents whose devices with room other projects share."""
+    requirements = session.requirements
+    closed = closed_agents(agents, sharers, project_of(session.scopes), requirements.kernels[0])
+    return replace(session, requirements=replace(requirements, closed_agents=closed)) if closed else session
+
+
+def project_of(scopes: Iterable[str]) -> int:
+    """Return the id of the project among the keys of a session's scopes."""
+    begin = scope_key(Level.PROJECT, 0)[:-1]
+    return int(next(key for key in scopes if key.startswith(begin)).removeprefix(begin))
 
 
 def groups_with_pending_sessions() -> list[int]:

@@ -21,7 +21,7 @@ from agents.runtime.port import ContainerRuntime, ContainerStatus, RuntimeFault
 from agents.selectors import runtime_of
 from agents.sharing import mps
 from agents.sharing.helper_containers import ROLE
-from agents.sharing.mechanisms import NVIDIA, Share, mechanism_of
+from agents.sharing.mechanisms import NVIDIA, Mps, Share, end_daemon, mechanism_of
 from agents.sharing.selectors import sharing_rules_for
 from common import clock
 from common.messaging.events import publish
@@ -65,7 +65,7 @@ def remove_unused_daemons(agent: Agent, runtime: ContainerRuntime) -> None:
         ):
             device.refresh_from_db()  # from now on nothing is placed on it
             if not device.occupied:
-                mps.remove_daemon(runtime, state.name)
+                end_daemon(agent, device, runtime)
             release_devices(agent.pk, [device.pk], kind=Withheld.HELPER)
 
 
@@ -101,6 +101,8 @@ def _repair(device: AgentDevice) -> None:
         labels=one_off_labels(ROLE),
     )
     mechanism, runtime = mechanism_of(trial), runtime_of(agent)
+    if not isinstance(mechanism, Mps) and _had_daemon(device, runtime):
+        end_daemon(agent, device, runtime)  # no rule wants it any more
     mechanism.prepare(trial, runtime)
     mechanism.release(trial, runtime)
     held = KernelAllocation.objects.filter(agent=agent, devices=[device.pk], isolation=Isolation.NONE)
@@ -113,6 +115,13 @@ def _repair(device: AgentDevice) -> None:
             finding = mechanism.verify(share, runtime)
             _write([row], finding.isolation, finding.note)
     release_devices(agent.pk, [device.pk], kind=Withheld.HELPER)
+
+
+def _had_daemon(device: AgentDevice, runtime: ContainerRuntime) -> bool:
+    if device.vendor != NVIDIA or device.agent.is_simulated:
+        return False
+    is_known = device.withheld_because == DAEMON_ENDED
+    return is_known or runtime.inspect_container(mps.daemon_name(device)) is not None
 
 
 def _write(rows: Iterable[KernelAllocation], isolation: Isolation, note: str) -> None:

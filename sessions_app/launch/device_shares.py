@@ -18,6 +18,7 @@ from agents.sharing.mechanisms import (
     HelperMissing,
     Mps,
     Share,
+    end_daemon,
     hook_volume,
     mechanism_of,
 )
@@ -66,9 +67,9 @@ def end_idle_daemons(kernel: Kernel, parts: Sequence[DevicePart], shares: Sequen
     for device, share in parts:
         if device.vendor != NVIDIA or agent.is_simulated or device.pk in by_mps or device.occupied > share:
             continue
-        runtime, name = runtime_of(agent), mps.daemon_name(device)
-        if runtime.inspect_container(name) is not None:
-            mps.remove_daemon(runtime, name)
+        runtime = runtime_of(agent)
+        if runtime.inspect_container(mps.daemon_name(device)) is not None:
+            end_daemon(agent, device, runtime)
 
 
 def prepare_shares(shares: Sequence[Share]) -> DeviceGrant:

@@ -2,15 +2,16 @@
 of a device by memory and compute into a share. No queries.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from django.utils.translation import gettext as _
 
 from agents.capacity.device_kinds import DeviceKind
-from agents.core.isolation import Isolation
-from agents.models import SharingMode, SharingRule
+from agents.core.isolation import Isolation, SharingMode, offered_isolation, usable_mode
+from agents.models import SharingRule
 from agents.selectors import MachineTraits
+from agents.vendors.sharing import sharing_modes
 from common.errors import InvalidInput, LimitExceeded, NotFound
 from common.i18n import paragraph
 from common.values.resources import (
@@ -257,7 +258,7 @@ def _check_linked(
 
 
 def _check_sharing(
-    devices: GroupDevices, request: SessionRequest, kinds: Iterable[DeviceKind], share: int
+    devices: GroupDevices, request: SessionRequest, kinds: Sequence[DeviceKind], share: int
 ) -> None:
     """Check that every device that could be chosen may be shared in this part, as well isolated.
     Raises InvalidInput.
@@ -267,8 +268,8 @@ def _check_sharing(
         rule = devices.rules.get(model)
         if rule is None:
             continue
-        offered = [rule.isolation_on(kind.api_version) for kind in kinds if kind.model == model]
-        if refusal := _objection(rule, request, share, max(offered, key=lambda level: level.rank)):
+        alike = [kind for kind in kinds if kind.model == model]
+        if refusal := _objection(rule, request, share, alike):
             refusals[model] = refusal
     if not refusals:
         return
@@ -287,18 +288,23 @@ def _models_hint(models: Collection[str]) -> str:
     return _("Name a model that allows it: {names}.").format(names=", ".join(sorted(models)))
 
 
-def _objection(rule: SharingRule, request: SessionRequest, share: int, offered: Isolation) -> str:
-    """Return why the rule refuses this share, isolated as `offered`; "" if it does not."""
+def _objection(rule: SharingRule, request: SessionRequest, share: int, kinds: Sequence[DeviceKind]) -> str:
+    """Return why this share of a device of these kinds, which are of one model, is refused; "" if it is not."""
     if rule.mode == SharingMode.FORBIDDEN:
         return _("A device is not shared here, so no part of one can be asked for.")
+    modes = [usable_mode(SharingMode(rule.mode), sharing_modes(kind.vendor)) for kind in kinds]
+    if SharingMode.FORBIDDEN in modes:
+        return _("A device takes one program at a time, so no part of one can be asked for.")
     if share < rule.smallest_share:
         return _("The smallest part of a device is {amount}.").format(
             amount=f"{rule.smallest_share / MILLI:g}"
         )
-    if rule.mode == SharingMode.MPS and share != rule.smallest_share:
+    if SharingMode.MPS in modes and share != rule.smallest_share:
         return _("All parts of a device have one size here: {amount}.").format(
             amount=f"{rule.smallest_share / MILLI:g}"
         )
+    levels = [offered_isolation(mode, kind.api_version) for mode, kind in zip(modes, kinds, strict=True)]
+    offered = max(levels, key=lambda level: level.rank)
     if request.isolation and not offered.is_at_least(Isolation(request.isolation)):
         return _("Parts of a device are isolated at the level “{level}”, below “{least}”.").format(
             level=offered.value, least=request.isolation

@@ -7,8 +7,10 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from agents.capacity.devices import DeviceModel, device_models
-from agents.models import ResourceGroup, SharingMode, SharingRule
+from agents.core.isolation import OFFERED, SharingMode, usable_mode
+from agents.models import ResourceGroup, SharingRule
 from agents.selectors import SlotCapacity
+from agents.vendors.sharing import sharing_modes
 from common.values.resources import CPU, MEM, MILLI, slot_title
 from sessions_app.web.launcher_fields import PART
 
@@ -112,11 +114,12 @@ def _title_of_any(slot: str, models: Sequence[DeviceModel]) -> str:
 def _part_words(
     group: ResourceGroup, model: DeviceModel, rules: Mapping[tuple[int, str], SharingRule]
 ) -> str:
-    """Return how a part of a device is separated from others; "" if the rule forbids parts."""
+    """Return how a part of a device is separated from others; "" if its vendor or the rule has none."""
     if model.profile:
         return ""
     rule = rules.get((group.pk, model.model)) or rules.get((group.pk, "")) or SharingRule()
-    return "" if rule.mode == SharingMode.FORBIDDEN else rule.isolation.sentence
+    mode = usable_mode(SharingMode(rule.mode), sharing_modes(model.vendor))
+    return "" if mode is SharingMode.FORBIDDEN else OFFERED[mode].sentence
 
 
 def _any_part() -> str:

@@ -14,7 +14,7 @@ from django.db.backends.utils import CursorWrapper
 from accounts.models import LimitUse
 from agents.models import AgentDevice, AgentSlot
 from common.values.resources import MILLI
-from scheduler.commit.plan_commit import assign_kernel_devices
+from scheduler.commit.device_tables import assign_kernel_devices, read_device_tables
 from scheduler.engine import KernelPlacement, Plan
 from scheduler.engine.accelerators import DeviceAssignment
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation, SessionTransition
@@ -49,7 +49,8 @@ class Bare:
 
     def deal(self, decided: Plan) -> None:
         """Choose the devices of the commit that follows."""
-        self._dealt = assign_kernel_devices(_kernels_of(decided))
+        kernels = _kernels_of(decided)
+        self._dealt = assign_kernel_devices(kernels, read_device_tables(kernels))
 
     def commit(self, decided: Plan) -> None:
         with transaction.atomic(), connection.cursor() as cursor:

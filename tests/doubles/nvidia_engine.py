@@ -52,6 +52,8 @@ class NvidiaEngine(SimulatedRuntime):
             return (
                 ProcessResult(0, b"") if self.has_hook else ProcessResult(3, b"The image has no libvgpu.so.")
             )
+        if spec.command[0] == "nvidia-smi":
+            return ProcessResult(0, b"")
         command, _uuid, *words = spec.command[3:]
         answers: Mapping[str, object] = {
             "obeys": {"limit": int(words[-1])} if command == "limit" else {},

@@ -4,9 +4,10 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
-from django.db import connection
+from django.db import IntegrityError, connection, transaction
 
 from accounts.limits import scope_ids
+from accounts.models import Project
 from agents.capacity.free_capacity import SessionRequirements, groups_with_capacity
 from agents.models import Agent, AgentDevice, AgentSlot, SharingRule
 from agents.selectors import slot_capacities
@@ -17,8 +18,10 @@ from scheduler.commit.plan_commit import GroupBusy, StalePlan, commit_plan
 from scheduler.engine import plan
 from scheduler.snapshot.reader import read_snapshot
 from scheduler.tick import run_tick
+from sessions_app.launch.terminator import end_session
 from sessions_app.models import ComputeSession, KernelAllocation
-from tests.factories import actor_for
+from sessions_app.termination.service import terminate_session
+from tests.factories import actor_for, make_project, make_user
 from tests.factories_devices import devices_of, give_devices, occupied_devices
 from tests.factories_sessions import Place, make_place
 
@@ -191,6 +194,50 @@ def test_a_part_waits_until_the_group_isolates_parts_as_well_as_it_asks(place: P
     Agent.objects.filter(pk=place.agent.pk).update(device_model="Other")
     run_tick(place.group.pk)
     assert len(indexes_of(session)) == 1
+
+
+def ask_quarter(place: Place, project: Project) -> ComputeSession:
+    """Ask for the part of a device that MPS gives, as a member of the project."""
+    return ask(place, 0.25, project=project.name, by=make_user(member_of=project))
+
+
+def test_sessions_of_one_project_alone_share_a_device_by_mps(place: Place) -> None:
+    """Those of others get a device that is wholly free, or wait, say why, and start when one is."""
+    SharingRule.objects.create(group=place.group, mode="mps", smallest_share=250)
+    other, stranger = make_project(place.project.domain), make_project(place.project.domain)
+    first, second, third = (ask_quarter(place, each) for each in (place.project, other, place.project))
+    run_tick(place.group.pk)
+    run_tick(place.group.pk)
+    assert (indexes_of(first), indexes_of(second), indexes_of(third)) == ([0], [1], [0])
+    devices = devices_of(place.agent)
+    assert [device.sharing_project for device in devices] == [place.project, other]
+    row = KernelAllocation(
+        kernel=first.kernels.get(), agent=place.agent, slot_name="gpu", amount=250, devices=[devices[1].pk]
+    )
+    KernelAllocation.objects.filter(kernel=row.kernel, slot_name="gpu").delete()
+    with pytest.raises(IntegrityError, match="another project shares"), transaction.atomic():
+        row.save()
+
+    waiting = ask_quarter(place, stranger)
+    run_tick(place.group.pk)
+    told = place.fresh(waiting)
+    assert (told.status, told.status_reason) == ("PENDING", "no_such_device")
+    assert "no other project has parts" in str(told.status_message)
+    terminate_session(actor=actor_for(second.owner), session_id=second.pk)
+    end_session(second.pk)
+    run_tick(place.group.pk)
+    assert indexes_of(waiting) == [1]
+    assert devices_of(place.agent)[1].sharing_project == stranger
+
+
+def test_plan_that_mixes_projects_on_one_device_starts_those_of_one(place: Place) -> None:
+    SharingRule.objects.create(group=place.group, mode="mps", smallest_share=250)
+    AgentDevice.objects.filter(agent=place.agent, index=1).update(is_present=False)
+    other = make_project(place.project.domain)
+    sessions = [ask_quarter(place, project) for project in (place.project, other) * 2]
+    run_tick(place.group.pk)
+    assert [place.fresh(session).status for session in sessions] == ["SCHEDULED", "PENDING"] * 2
+    assert "no other project has parts" in str(place.fresh(sessions[1]).status_message)
 
 
 def test_room_at_once_is_what_devices_have(place: Place) -> None:

@@ -193,6 +193,33 @@ def test_daemon_is_removed_when_its_last_session_has_ended(place: Place, engine:
     assert devices_of(place.agent)[0].withheld == ""
 
 
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_device_of_a_killed_daemon_admits_all_programs_before_it_is_given_whole(
+    place: Place, engine: NvidiaEngine, is_removed: bool
+) -> None:
+    share_by(place, "mps", smallest_share=250)
+    session = launched(place)
+    device = devices_of(place.agent)[0]
+    engine.finish(mps.daemon_name(device), exit_code=137)
+    if is_removed:
+        engine.remove_container(mps.daemon_name(device))
+        monitor_device_shares()
+        engine.has_mps = True
+    terminate_session(actor=actor_for(place.owner), session_id=session.pk)
+    end_session(session.pk)
+    place.group.sharing_rules.all().delete()
+
+    def opened() -> list[str]:
+        return [
+            spec.name for spec in engine.helpers if spec.command == ("nvidia-smi", "--compute-mode=DEFAULT")
+        ]
+
+    assert opened() == []
+    monitor_device_shares()
+    assert launched(place, 1).status == Status.RUNNING
+    assert opened() == [f"{mps.daemon_name(device)}-open"]
+
+
 def test_mps_with_the_limit_of_the_driver_is_told_as_both(place: Place, engine: NvidiaEngine) -> None:
     share_by(place, "mps", smallest_share=250)
     assert isolation(launched(place)) == ("driver+mps", "")

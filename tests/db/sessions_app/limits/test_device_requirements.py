@@ -4,8 +4,11 @@ from typing import Any
 
 import pytest
 
+from agents.accelerators.description import shipped_vendors
 from agents.models import Agent, AgentDevice, SharingMode, SharingRule
-from common.errors import BerthError
+from agents.sharing.service import create_sharing_rule
+from common.actors import SYSTEM
+from common.errors import BerthError, InvalidInput
 from scheduler.tick import run_tick
 from sessions_app.admission.forecast import forecast_session
 from sessions_app.core.request import parse_request
@@ -246,3 +249,26 @@ def test_a_preset_with_a_part_can_be_chosen_in_the_launcher(place: Place) -> Non
     assert {title: bool(text) for title, text in objections.items()} == {
         "part": False, "any": False, "many": True,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("vendor", "may_be_shared"),
+    [(vendor.name, vendor.name in ("nvidia", "amd", "intel-gpu", "mock")) for vendor in shipped_vendors()]
+    + [("of-an-administrator", False), ("", True)],
+)
+def test_a_part_is_given_only_of_devices_whose_driver_admits_several_programs(
+    place: Place, vendor: str, may_be_shared: bool
+) -> None:
+    AgentDevice.objects.filter(model=A100).update(vendor=vendor)
+    cards = {card.title: card for card in LauncherForm(None, actor=actor_for(place.owner)).device_cards}
+    assert bool(cards[A100].part_words) == may_be_shared
+    if may_be_shared:
+        assert enqueue(place, {"cuda": 0.5}, device_model="A100").requested_slots["cuda"] == 500
+        return
+    sentence, hint, names = refusal(place, {"cuda": 0.5})
+    assert sentence.startswith(f"{A100} in “{place.group.name}”: A device takes one program at a time")
+    assert (hint, names) == (f"Name a model that allows it: {H100}.", ["resources"])
+    assert refusal(place, {"cuda.mem": "20g"}, device_model="A100")[1] == "Ask for a whole device."
+    with pytest.raises(InvalidInput) as refused:
+        create_sharing_rule(actor=SYSTEM, group_id=place.group.pk, model=A100, mode="slice")
+    assert refused.value.hint == "Choose one of these: Whole devices only."
