@@ -31,8 +31,8 @@ def run_tick(resource_group_id: int) -> list[UUID]:
     commit, and the commit is one transaction. A stale plan is made again from a new snapshot,
     SNAPSHOTS_PER_TICK times in all. Raises GroupBusy if another worker holds the lock too long,
     StalePlan if the group changed too often; a later tick then does the work. Sessions that wait for a
-    set of devices, or for one that no other project shares, are left out of the next plan, and of the last one those that ask for as many, so that
-    they hold up nobody.
+    set of devices, or for one that no other project shares, are left out of the next plan, and of the
+    last one those that ask for as many, so that they hold up nobody.
     """
     left_out: dict[UUID, str] = {}
     for _ in range(SNAPSHOTS_PER_TICK - 1):

@@ -95,6 +95,7 @@ def purge_expired() -> None:
         try:
             garbage.reap_leftovers(agent, runtime_of(agent))
             reap_helpers(runtime_of(agent))
+            device_share_monitor.remove_left_groups(agent)
             device_share_monitor.remove_unused_daemons(agent, runtime_of(agent))
         except RuntimeFault:
             continue

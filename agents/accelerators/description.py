@@ -287,13 +287,25 @@ class AllowedSets(Strict):
     sets: Mapping[int, Literal["any"] | tuple[tuple[int, ...], ...]]
 
 
+class Group(Strict):
+    """Group that several devices of one container must form, which the vendor's tool makes as root.
+
+    `field` is the number of a device's group. In the commands {group} is that number, and {index*} are the
+    indices of the devices, joined by commas; indices are read again after each command.
+    """
+
+    field: Name
+    create: tuple[str, ...]
+    remove: tuple[str, ...]
+
+
 class Grant(Strict):
     """Ways in which containers get devices: the first way that holds.
 
     `deny_env`: names of variables that only Berth may set ("HABANA_*"). `none_env`: values that give no
     device, for every container without devices of this vendor. `extras`: nodes for special networks and
     storage, where a machine has them and the group allows. `unit`: whether one device can be given, or
-    only all of the machine, which count as one device then.
+    only all of the machine, which count as one device then. `group`: what several devices must form.
     """
 
     deny_env: tuple[str, ...] = ()
@@ -302,6 +314,7 @@ class Grant(Strict):
     extras: Mapping[Literal["rdma", "storage"], Extra] = {}
     allowed_sets: AllowedSets | None = None
     unit: Literal["device", "machine"] = "device"
+    group: Group | None = None
 
 
 class Sharing(Strict):
@@ -482,6 +495,9 @@ def _unknown_names(vendor: VendorDescription) -> Iterator[tuple[Place, str]]:
         (("identify", "by", place), key) for place, key in enumerate(vendor.identify.by)
     ]
     keys += [(("identify", "need", place), key) for place, key in enumerate(vendor.identify.need)]
+    if vendor.grant.group:
+        yield from _unknown_words(vendor.grant.group)
+        keys.append((("grant", "group", "field"), vendor.grant.group.field))
     if vendor.grant.allowed_sets:
         keys.append((("grant", "allowed_sets", "key"), vendor.grant.allowed_sets.key))
     for place, key in keys:
@@ -507,6 +523,13 @@ def _unknown_templates(vendor: VendorDescription) -> Iterator[tuple[Place, str]]
                     yield place, f"no field “{name}” is discovered"
             if set("{}") & set(TEMPLATE.sub("", text)):
                 yield place, f"“{text}” has braces that are no {{field}}"
+
+
+def _unknown_words(group: Group) -> Iterator[tuple[Place, str]]:
+    for name in ("create", "remove"):
+        for place, word in enumerate(getattr(group, name)):
+            if set("{}") & set(word.replace("{group}", "").replace("{index*}", "")):
+                yield ("grant", "group", name, place), f"“{word}” names neither {{group}} nor {{index*}}"
 
 
 def _unknown_measures(vendor: VendorDescription) -> Iterator[tuple[Place, str]]:

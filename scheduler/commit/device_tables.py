@@ -34,8 +34,8 @@ _COLUMNS = (
 
 
 class DevicesTaken(Exception):
-    """These kernels of a plan get no devices although enough are free, for the stated reasons (texts of messages): no set is
-    free as a whole, or others share them. Nothing was written.
+    """Raised if kernels of a plan get no devices although enough are free: no set is free as a whole, or
+    others share them. Nothing was written. `reasons` are texts of messages, by kernel.
     """
 
     def __init__(self, reasons: Mapping[UUID, str]) -> None:

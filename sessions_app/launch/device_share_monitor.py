@@ -20,6 +20,7 @@ from agents.models import Agent, AgentDevice, Withheld
 from agents.runtime.port import ContainerRuntime, ContainerStatus, RuntimeFault
 from agents.selectors import runtime_of
 from agents.sharing import mps
+from agents.sharing.device_groups import GROUPS, remove_unused_groups
 from agents.sharing.helper_containers import ROLE
 from agents.sharing.mechanisms import NVIDIA, Mps, Share, end_daemon, mechanism_of
 from agents.sharing.selectors import sharing_rules_for
@@ -27,7 +28,7 @@ from common import clock
 from common.messaging.events import publish
 from sessions_app.events import DeviceLimitsLost
 from sessions_app.launch.device_shares import BY_DAEMON
-from sessions_app.models import KernelAllocation
+from sessions_app.models import Kernel, KernelAllocation
 
 log = structlog.get_logger(__name__)
 
@@ -67,6 +68,15 @@ def remove_unused_daemons(agent: Agent, runtime: ContainerRuntime) -> None:
             if not device.occupied:
                 end_daemon(agent, device, runtime)
             release_devices(agent.pk, [device.pk], kind=Withheld.HELPER)
+
+
+def remove_left_groups(agent: Agent) -> None:
+    """Remove the groups of devices of containers that hold none any more, as after a crash. Raises
+    RuntimeFault. No query if the agent has no groups.
+    """
+    if agent.data.get(GROUPS):
+        holders = Kernel.objects.filter(allocations__agent=agent).distinct()
+        remove_unused_groups(agent, {kernel.container_name for kernel in holders})
 
 
 def _report_ended_daemons() -> None:

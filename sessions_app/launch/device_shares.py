@@ -12,6 +12,7 @@ from agents.models import AgentDevice, Withheld
 from agents.runtime.port import ContainerStatus, RuntimeFault
 from agents.selectors import runtime_of
 from agents.sharing import mps
+from agents.sharing.device_groups import remove_group
 from agents.sharing.mechanisms import (
     NVIDIA,
     Finding,
@@ -128,9 +129,12 @@ def end_device_clients(session: ComputeSession) -> None:
 
 
 def release_shares(kernel: Kernel) -> None:
-    """Remove what limited the parts of devices of an ended container alone. Raises RuntimeFault."""
+    """Remove the group of devices of an ended container, and what limited its parts alone. Raises
+    RuntimeFault.
+    """
     if kernel.session.requested_slots.keys() <= {CPU, MEM}:
         return
+    remove_group(kernel.placed_agent, kernel.container_name)
     if any(row.devices and row.amount % MILLI for row in kernel.allocations.all()):
         runtime_of(kernel.placed_agent).remove_volume(hook_volume(kernel.container_name))
 

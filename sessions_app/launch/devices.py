@@ -7,6 +7,7 @@ from agents.accelerators.grant import NO_DEVICES, DeviceGrant
 from agents.machines.grants import DevicePart, allowed_extras, grant_devices, withhold_failed_devices
 from agents.models import AgentDevice
 from agents.runtime.port import DeviceUnavailable
+from agents.sharing.device_groups import ensure_group
 from common.values.resources import CPU, MEM
 from sessions_app.models import ComputeSession, Kernel
 
@@ -30,6 +31,13 @@ def allocated_parts(kernels: Sequence[Kernel]) -> PartsByKernel:
         for kernel_id, held in rows.items()
         if held
     }
+
+
+def form_groups(kernel: Kernel, parts: Sequence[DevicePart]) -> bool:
+    """Have the kernel's devices form the group that their vendor wants; return True if devices must be
+    loaded again. Raises DeviceUnavailable, RuntimeFault.
+    """
+    return ensure_group(kernel.placed_agent, kernel.container_name, [part.row for part in parts])
 
 
 def kernel_grant(session: ComputeSession, kernel: Kernel, parts: Sequence[DevicePart]) -> DeviceGrant:

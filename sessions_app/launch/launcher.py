@@ -105,6 +105,10 @@ def _launch(session: ComputeSession) -> None:
     setup = delivery.prepare_setup(session)
     kernels = list(session.kernels.all())
     parts = devices.allocated_parts(kernels)
+    for kernel in kernels:
+        with _withholding(kernel, parts):
+            if devices.form_groups(kernel, parts.get(kernel.pk, ())):
+                parts = devices.allocated_parts(kernels)
     plans, shared = {}, {}
     for kernel in kernels:
         own = parts.get(kernel.pk, ())
