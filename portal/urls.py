@@ -7,7 +7,7 @@ from portal.api.views import SchemaView
 from portal.web import audit, notifications, preferences, search
 from portal.web.accelerators import accelerators
 from portal.web.dashboard import dashboard
-from portal.web.devices import agent_page, device_page, quarantine, release, split_device
+from portal.web.devices import agent_page, device_page, forget, quarantine, release, split_device
 from portal.web.drain_confirmation import ask_to_drain
 from portal.web.views import (
     administration,
@@ -66,6 +66,7 @@ urlpatterns = [
     path("accelerators/<int:device_id>/", device_page, name="accelerator"),
     path("accelerators/<int:device_id>/quarantine/", quarantine, name="quarantine-device"),
     path("accelerators/<int:device_id>/release/", release, name="release-device"),
+    path("accelerators/<int:device_id>/forget/", forget, name="forget-device"),
     path("accelerators/<int:device_id>/split/", split_device, name="split-device"),
     path("agents/<int:agent_id>/", agent_page, name="agent"),
     path("agents/<int:agent_id>/drain/", ask_to_drain, name="agent-drain"),

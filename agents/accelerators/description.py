@@ -373,7 +373,7 @@ class Health(Strict):
     source: Source | None = None
     rules: tuple[HealthRule, ...] = ()
     xid: Xid | None = None
-    lost: Literal["warn", "quarantine"] = "quarantine"
+    lost: Action = "quarantine"
 
 
 class VendorDescription(Strict):

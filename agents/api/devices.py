@@ -9,7 +9,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from agents.machines.withholding import device_history, quarantine_device, release_device
+from agents.machines.withholding import (
+    device_history,
+    forget_device,
+    quarantine_device,
+    release_device,
+)
 from agents.models import AgentDevice
 from common.models import AuditEntry
 from common.rest.actor import actor_of
@@ -28,7 +33,7 @@ class DeviceStateOut(serializers.ModelSerializer[AgentDevice]):
         model = AgentDevice
         fields = (
             "id", "slot_name", "index", "device_id", "model", "withheld", "withheld_because", "withheld_since",
-            "warning", "is_usable",
+            "warning", "is_usable", "missing_since",
         )  # fmt: skip
         read_only_fields = fields
 
@@ -70,6 +75,16 @@ class DeviceReleaseView(APIView):
     def post(self, request: Request, agent_id: int, device_id: int) -> Response:
         """Give a withheld device to sessions again. For superadmins."""
         return Response(DeviceStateOut(release_device(actor=actor_of(request), device_id=device_id)).data)
+
+
+class DeviceView(APIView):
+    token_scopes = FOR_ADMIN
+
+    @extend_schema(operation_id="forget_device", responses={204: None, 409: ErrorOut})
+    def delete(self, request: Request, agent_id: int, device_id: int) -> Response:
+        """Forget a missing device that no session holds. For superadmins."""
+        forget_device(actor=actor_of(request), device_id=device_id)
+        return Response(status=204)
 
 
 class DeviceEventListView(GenericAPIView[AuditEntry]):

@@ -58,7 +58,7 @@ class AgentDeviceOut(serializers.ModelSerializer[AgentDevice]):
         read_only=True, help_text="Thousandths of the device allocated to sessions."
     )
     is_present = serializers.BooleanField(
-        read_only=True, help_text="false if the device has disappeared; it is then not allocated."
+        read_only=True, help_text="false if the device is missing; it is then not allocated."
     )
 
     class Meta:

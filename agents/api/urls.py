@@ -1,6 +1,7 @@
 from django.urls import path
 
-from agents.api.devices import DeviceEventListView, DeviceReleaseView, DeviceWithholdView
+from agents.api.devices import DeviceEventListView, DeviceReleaseView, DeviceView, DeviceWithholdView
+from agents.api.health_rules import HealthRuleListView, HealthRuleView
 from agents.api.reservations import ReservationListView, ReservationView
 from agents.api.sharing import LayoutView, ModelLayoutView, SharingRuleListView, SharingRuleView
 from agents.api.vendors import VendorListView, VendorView
@@ -19,6 +20,12 @@ DEVICE = "agents/<int:agent_id>/devices/<int:device_id>/"
 urlpatterns = [
     path("accelerator-vendors/", VendorListView.as_view(), name="api-accelerator-vendors"),
     path("accelerator-vendors/<int:vendor_id>/", VendorView.as_view(), name="api-accelerator-vendor"),
+    path("accelerator-health-rules/", HealthRuleListView.as_view(), name="api-health-rules"),
+    path(
+        "accelerator-health-rules/<str:vendor>/<str:rule>/",
+        HealthRuleView.as_view(),
+        name="api-health-rule",
+    ),
     path("agents/", AgentListView.as_view(), name="api-agents"),
     path("resource-groups/", ResourceGroupListView.as_view(), name="api-resource-groups"),
     path(GROUP, ResourceGroupView.as_view(), name="api-resource-group"),
@@ -29,6 +36,7 @@ urlpatterns = [
     path(f"{GROUP}sharing-rules/", SharingRuleListView.as_view(), name="api-sharing-rules"),
     path(f"{GROUP}sharing-rules/<int:rule_id>/", SharingRuleView.as_view(), name="api-sharing-rule"),
     path(f"{GROUP}layouts/", ModelLayoutView.as_view(), name="api-model-layout"),
+    path(DEVICE, DeviceView.as_view(), name="api-device"),
     path(f"{DEVICE}layout/", LayoutView.as_view(), name="api-layout"),
     path(f"{DEVICE}withhold/", DeviceWithholdView.as_view(), name="api-withhold-device"),
     path(f"{DEVICE}release/", DeviceReleaseView.as_view(), name="api-release-device"),

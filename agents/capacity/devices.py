@@ -26,8 +26,9 @@ _MODELS = f"""
             count(*) FILTER (WHERE device.is_usable AND device.occupied = 0) AS free,
             max(1000 - device.occupied) FILTER (WHERE device.is_usable) AS part,
             agent.device_model <> '' AND agent.device_model = device.model AS is_named,
-            count(*) FILTER (WHERE device.withheld = ANY(%(ill)s)) AS ill,
-            count(*) FILTER (WHERE device.withheld <> '' AND device.withheld <> ALL(%(ill)s)) AS withheld
+            count(*) FILTER (WHERE device.is_present AND device.withheld = ANY(%(ill)s)) AS ill,
+            count(*) FILTER (WHERE device.is_present AND device.withheld <> '' AND device.withheld <> ALL(%(ill)s)) AS withheld,
+            count(*) FILTER (WHERE NOT device.is_present) AS missing
         FROM {_DEVICE} device JOIN {_AGENT} agent ON agent.id = device.agent_id
         WHERE agent.state <> %(retired)s AND device.withheld <> %(split)s
             AND (%(groups)s::bigint[] IS NULL OR agent.resource_group_id = ANY(%(groups)s))
@@ -36,7 +37,7 @@ _MODELS = f"""
     SELECT group_id, slot_name, model, profile, max(vendor), max(mem_bytes), count(*), sum(there)::int,
         coalesce(sum(free) FILTER (WHERE is_open), 0)::int, coalesce(max(free) FILTER (WHERE is_open), 0)::int,
         max(there)::int, coalesce(max(part) FILTER (WHERE is_open), 0)::int, sum(ill)::int, sum(withheld)::int,
-        bool_or(is_named)
+        sum(missing)::int, bool_or(is_named)
     FROM machine GROUP BY group_id, slot_name, model, profile HAVING sum(there) > 0
     ORDER BY slot_name, model, profile, group_id
 """
@@ -74,6 +75,7 @@ class DeviceModel(NamedTuple):
     most_part: int
     ill: int
     withheld: int
+    missing: int
     is_named: bool
 
 

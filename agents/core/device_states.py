@@ -30,7 +30,7 @@ STATE_TITLES = {
     DeviceState.ILL: gettext_noop("Quarantined"),
     DeviceState.WITHHELD: gettext_noop("Withheld"),
     DeviceState.SPLIT: gettext_noop("Split"),
-    DeviceState.ABSENT: gettext_noop("Gone"),
+    DeviceState.ABSENT: gettext_noop("Missing"),
 }
 
 

@@ -8,6 +8,8 @@ from django.db.models import Count, Q
 
 from agents.accelerators.base import AcceleratorDevice
 from agents.models import MODEL_LENGTH, Agent, AgentDevice, Withheld
+from agents.vendors.selectors import known_vendor
+from common import clock
 from common.values.resources import MILLI
 
 SIMULATED_LINKED = 4  # size of the link groups of a simulated machine
@@ -24,22 +26,25 @@ _REPORTED = (
     "slot_name", "index", "mem_bytes", "numa_node", "link_group", "vendor", "pci_address", "parent_id", "profile",
     "facts", "driver", "api_version",
 )  # fmt: skip
-_COLUMNS = (*_REPORTED, "model", "is_present")
+_COLUMNS = (*_REPORTED, "model", "is_present", "missing_since")
 
 
 def write_devices(agent: Agent, seen: Sequence[AcceleratorDevice], *, unknown: Collection[str] = ()) -> bool:
     """Write the reported devices of a locked agent; return True if anything changed. Rows of vendors
     whose devices are `unknown` stay as they are.
 
-    A device that disappeared keeps its row while it is allocated or set aside by a rule or a person,
-    without new allocations, and is the same device if it returns.
+    A device that disappeared keeps its row as missing, without new allocations, and is the same device if
+    it returns. Partitions come and go, and nobody looks for devices of a vendor whose description
+    was deleted: they keep their rows only while they are allocated or set aside.
     """
     known = {row.device_id: row for row in agent.devices.order_by("pk").select_for_update(no_key=True)}
     reported = {device.device_id for device in seen}
     gone = [row for row in known.values() if row.device_id not in reported and row.vendor not in unknown]
-    dropped = [row.pk for row in gone if not _is_kept(row)]
-    lost = [row.pk for row in gone if _is_kept(row) and row.is_present]
-    AgentDevice.objects.filter(pk__in=lost).update(is_present=False)
+    looked_for = {name for name in {row.vendor for row in gone} if known_vendor(name)}
+    kept = [row for row in gone if _is_kept(row, looked_for)]
+    dropped = [row.pk for row in gone if row not in kept]
+    lost = [row.pk for row in kept if row.is_present]
+    AgentDevice.objects.filter(pk__in=lost).update(is_present=False, missing_since=clock.now())
     AgentDevice.objects.filter(pk__in=dropped).delete()
     changed = [
         device for device in seen if _stored_values(known.get(device.device_id)) != _reported_values(device)
@@ -60,8 +65,10 @@ def write_devices(agent: Agent, seen: Sequence[AcceleratorDevice], *, unknown: C
     return bool(lost or dropped or changed)
 
 
-def _is_kept(row: AgentDevice) -> bool:
-    return bool(row.occupied) or row.withheld in (Withheld.QUARANTINE, Withheld.ADMINISTRATOR)
+def _is_kept(row: AgentDevice, looked_for: Collection[str]) -> bool:
+    is_set_aside = row.withheld in (Withheld.QUARANTINE, Withheld.ADMINISTRATOR)
+    is_missing = not row.parent_id and row.vendor in looked_for
+    return is_missing or bool(row.occupied) or is_set_aside
 
 
 def usable_devices(agent: Agent) -> dict[str, int]:
@@ -87,7 +94,7 @@ def simulate_devices(agent_ids: Sequence[int], slot_name: str, count: int, model
 
 
 def _reported_values(device: AcceleratorDevice) -> tuple[object, ...]:
-    return (*(getattr(device, name) for name in _REPORTED), device.model[:MODEL_LENGTH], True)
+    return (*(getattr(device, name) for name in _REPORTED), device.model[:MODEL_LENGTH], True, None)
 
 
 def _stored_values(row: AgentDevice | None) -> tuple[object, ...] | None:

@@ -101,7 +101,6 @@ def record_discovery(
             "at": clock.now().isoformat(),
             "basis": _basis(agent, version),
             "problems": problems,
-            "gone": _gone(before, rows, last.get("gone", {})),
             "health": judge_devices(
                 agent, list(agent.devices.all()), found.rules, found.health, last.get("health", {})
             ),
@@ -129,18 +128,6 @@ def _note_common_facts(agent: Agent, rows: Collection[AgentDevice]) -> None:
     agent.device_model = models.pop() if len(models) == 1 else ""
     agent.device_mem_bytes = min((row.mem_bytes for row in whole), default=0)
     agent.device_api_version = min((row.api_version for row in whole), default=0)
-
-
-def _gone(
-    before: Mapping[str, AgentDevice], rows: Mapping[str, AgentDevice], gone: Mapping[str, str]
-) -> dict[str, str]:
-    """Return {device id: name} of devices that disappeared and have not returned. Partitions come and
-    go by themselves.
-    """
-    lost = {
-        device_id: f"{row.slot_name} {row.index}" for device_id, row in before.items() if not row.parent_id
-    }
-    return {device_id: name for device_id, name in {**gone, **lost}.items() if device_id not in rows}
 
 
 def _judge_users(

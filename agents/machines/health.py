@@ -23,12 +23,13 @@ def judge_devices(
 
     `rules` by vendor, without those that could not be looked at; `values` by device id. A verdict takes
     effect when it changes, so a device whose quarantine was lifted is not put there again for the same
-    reason. A session's device that disappeared is judged once.
+    reason. A device that disappeared under a session is judged once, a free one not at all.
     """
     known: Known = {}
     for row in rows:
         health, before = rules.get(row.vendor), last.get(row.device_id)
-        is_told = health is not None and (row.device_id in values or before is None or not row.is_present)
+        is_lost = not row.is_present and bool(row.occupied)
+        is_told = is_lost or (row.is_present and (row.device_id in values or before is None))
         if health is None or not is_told:
             known |= {row.device_id: dict(before)} if before else {}
             continue

@@ -26,6 +26,9 @@ from common.models import AuditEntry
 log = structlog.get_logger(__name__)
 
 REASON_LENGTH = 500
+FORGOTTEN = "agents.forget_device"
+IDENTITY = "device_id"
+"""Key in the line of a forgotten device by which its history is found when it is seen again."""
 RELEASABLE = (Withheld.ADMINISTRATOR, Withheld.QUARANTINE, Withheld.HELPER, Withheld.UNAVAILABLE)
 """Reasons that an administrator may lift; the others end by themselves."""
 TOLD = (Withheld.ADMINISTRATOR, Withheld.QUARANTINE)
@@ -128,14 +131,40 @@ def warn_of_device(device: AgentDevice, because: str) -> None:
         publish(DevicesInTrouble((device.pk,), warning))
 
 
+@transaction.atomic
+def forget_device(*, actor: Actor, device_id: int) -> None:
+    """Delete a missing device that nobody holds. If it is seen again, it is found as if it were new, with
+    its history. Raises PermissionDenied, NotFound, Conflict (it is there, or a session holds it).
+    """
+    found = _access_device(actor, device_id)
+    agent, devices = _lock(found.agent_id, Q(pk=device_id))
+    device = next(iter(devices), None)
+    if device is None:
+        raise NotFound(_("There is no such device."))
+    if device.is_present or device.occupied:
+        raise Conflict(
+            _("The device cannot be forgotten."),
+            hint=_("Only a missing device that no session holds can be."),
+        )
+    told = {"agent": agent.name, "device": f"{device.slot_name} {device.index}", IDENTITY: device.device_id}
+    audit_log.record(actor=actor, action=FORGOTTEN, target=device, changes=told)
+    device.delete()
+    _publish_change(agent)
+
+
 def device_history(actor: Actor, device_id: int) -> QuerySet[AuditEntry]:
-    """Return what happened to the device, newest first. Raises PermissionDenied, NotFound."""
+    """Return what happened to the device, newest first, also before it was forgotten. Raises
+    PermissionDenied, NotFound.
+    """
     if not sees_everything(actor):
         require_superadmin(actor)
-    if not AgentDevice.objects.filter(pk=device_id).exists():
+    device = AgentDevice.objects.filter(pk=device_id).first()
+    if device is None:
         raise NotFound(_("There is no such device."))
-    done = AuditEntry.objects.filter(outcome=AuditEntry.Outcome.DONE)
-    return done.filter(target_type="agents.agentdevice", target_id=str(device_id)).order_by("-pk")
+    done = AuditEntry.objects.filter(outcome=AuditEntry.Outcome.DONE, target_type="agents.agentdevice")
+    former = done.filter(action=FORGOTTEN, **{f"changes__{IDENTITY}": device.device_id})
+    ids = former.order_by().values("target_id")
+    return done.filter(Q(target_id=str(device_id)) | Q(target_id__in=ids)).order_by("-pk")
 
 
 def _access_device(actor: Actor, device_id: int) -> AgentDevice:

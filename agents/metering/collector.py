@@ -18,7 +18,7 @@ from psycopg.types.json import Jsonb
 
 from agents.accelerators.base import DeviceUse
 from agents.core.states import AgentState
-from agents.metering.driver_events import judge_driver_events
+from agents.metering.health import judge_measured
 from agents.metering.sources import Measured, MeasuredDevice, measure_simulated, read_meters
 from agents.models import Agent, AgentDevice, DeviceMetric, DeviceReading
 from common import clock
@@ -112,7 +112,7 @@ def measure_devices() -> None:
     if metered:
         measured |= read_meters(metered, within_s=ROUND_S)
     readings = [_reading(pk, devices[pk], found) for pk, found in measured.items()]
-    judge_driver_events(devices, {reading.agent_id: reading.health for reading in readings})
+    judge_measured(agents, devices, {reading.agent_id: reading.health for reading in readings})
     store_readings(readings, now)
     roll_up(now)
 

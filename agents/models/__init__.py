@@ -4,6 +4,7 @@ from agents.models.accelerator import MODEL_LENGTH, AgentDevice, Withheld
 from agents.models.agent import DEVICE_FIELDS, Agent, AgentImage, AgentQuerySet, AgentSlot
 from agents.models.authority import Authority, Realm, SshKey
 from agents.models.device_metric import DeviceMetric, DeviceReading
+from agents.models.health_rule import HealthAction, HealthOverride
 from agents.models.reservation import Reservation, ReservedAgent
 from agents.models.resource_group import (
     LEAST_HALF_LIFE_S,
@@ -38,6 +39,8 @@ __all__ = [
     "DeviceMetric",
     "DeviceReading",
     "GroupGrant",
+    "HealthAction",
+    "HealthOverride",
     "Realm",
     "Reservation",
     "ReservedAgent",

@@ -27,8 +27,9 @@ class AgentDevice(models.Model):
     on the allocation rows writes it. Devices with the same `link_group` are connected by NVLink or
     similar; None: unknown. `facts`, `driver`, `api_version`: see `AcceleratorDevice`.
 
-    A device that is not `is_present`, or is `withheld`, gets no new allocations (`is_usable`). Its
-    row stays while it is allocated. `warning` says what is wrong with a device that is still used.
+    A device that is not `is_present`, or is `withheld`, gets no new allocations (`is_usable`). One that
+    disappeared keeps its row, with `missing_since`, until it returns or is forgotten. `warning` says
+    what is wrong with a device that is still used.
 
     `sharing_project`: sessions of this project alone get parts of the device while one holds some, because
     clients of one MPS daemon see each other's shared memory; the database clears it with the last one, and
@@ -49,6 +50,11 @@ class AgentDevice(models.Model):
     numa_node = models.IntegerField(null=True)
     link_group = models.IntegerField(null=True)
     is_present = models.BooleanField(default=True, db_default=True)
+    missing_since = models.DateTimeField(
+        null=True,
+        editable=False,
+        help_text="Time since which the device has not been seen; null: it is there.",
+    )
     vendor = models.CharField(max_length=40, blank=True, default="", db_default="")
     pci_address = models.CharField(max_length=40, blank=True, default="", db_default="")
     parent_id = models.CharField(max_length=128, blank=True, default="", db_default="")

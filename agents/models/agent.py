@@ -18,7 +18,8 @@ from common import clock
 from common.values.resources import ResourceSlots
 
 DEVICE_FIELDS = (  # accelerator fields shown on pages and in REST
-    "slot_name", "device_id", "index", "model", "mem_bytes", "numa_node", "link_group", "is_present", "occupied"
+    "slot_name", "device_id", "index", "model", "mem_bytes", "numa_node", "link_group", "is_present", "missing_since",
+    "occupied", "parent_id",
 )  # fmt: skip
 
 

@@ -13,7 +13,9 @@ from agents.accelerators.description import (
     vendor_named,
 )
 from agents.accelerators.device_files import DeviceFileVendor, describe_vendor, vendor_mistakes
+from agents.accelerators.health import with_actions
 from agents.models import VendorFile
+from agents.vendors.health_rules import changed_actions
 from common.actors import Actor
 from common.errors import NotFound
 
@@ -36,9 +38,17 @@ def vendor_entry(row: VendorFile) -> VendorEntry:
 
 
 def known_vendors() -> tuple[VendorDescription, ...]:
-    """Return the descriptions of all vendors, those that Berth ships first. One query."""
+    """Return the descriptions of all vendors, those that Berth ships first, with the health rules that
+    administrators changed. Two queries.
+    """
     own = [_described(row) for row in VendorFile.objects.all()]
-    return (*shipped_vendors(), *(vendor for vendor in own if vendor))
+    changed = changed_actions()
+    return tuple(
+        vendor.model_copy(update={"health": with_actions(vendor.health, changed[vendor.name])})
+        if vendor.name in changed
+        else vendor
+        for vendor in (*shipped_vendors(), *(vendor for vendor in own if vendor))
+    )
 
 
 def known_vendor(name: str) -> VendorDescription | None:

@@ -120,17 +120,20 @@ def agent_row(
 
 
 def device_errors(agent: Agent) -> tuple[str, ...]:
-    """Return why accelerators are unknown, and which have disappeared."""
+    """Return why accelerators are unknown, and which are missing. For agents loaded by `with_parts`."""
     last = agent.data.get("discovery", {})
     errors = [str(StoredMessage(**problem)) for problem in last.get("problems", {}).values()]
-    if gone := last.get("gone"):
-        errors.append(_("Devices have disappeared: {names}.").format(names=", ".join(gone.values())))
+    missing = [device for device in agent.device_list if not device["is_present"] and not device["parent_id"]]
+    if missing:
+        names = ", ".join(f"{device['slot_name']} {device['index']}" for device in missing)
+        errors.append(_("Devices are missing: {names}.").format(names=names))
     return tuple(errors)
 
 
 def _kinds(devices: Collection[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return one text per model and memory size, with the number of devices."""
-    kinds = Counter((device["model"], device["mem_bytes"]) for device in devices)
+    there = [device for device in devices if device["is_present"]]
+    kinds = Counter((device["model"], device["mem_bytes"]) for device in there)
     unknown = _("unknown model")
     return tuple(
         f"{count} × {model or unknown}, {format_bytes(mem_bytes)}"
@@ -145,7 +148,7 @@ def _mark(device: Mapping[str, Any]) -> DeviceMark:
 def _words(device: Mapping[str, Any]) -> str:
     name = f"{device['slot_name']} {device['index']}"
     if not device["is_present"]:
-        return _("{device}, gone").format(device=name)
+        return _("{device}, missing").format(device=name)
     if not device["occupied"]:
         return _("{device}, free").format(device=name)
     return _("{device}, {held} allocated").format(device=name, held=f"{device['occupied'] / MILLI:g}")

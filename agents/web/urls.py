@@ -1,6 +1,6 @@
 from django.urls import path
 
-from agents.web import groups, limits, reservations, sharing, vendors, views
+from agents.web import groups, health_rules, limits, reservations, sharing, vendors, views
 
 GROUP = "resource-groups/<int:group_id>/"
 RESERVATION = f"{GROUP}reservations/<int:reservation_id>/"
@@ -14,6 +14,7 @@ urlpatterns = [
     path("accelerators/sharing/", sharing.rule_list, name="sharing-rules"),
     path(SHARING_RULE, sharing.rule_page, name="sharing-rule"),
     path(f"{SHARING_RULE}delete/", sharing.delete_rule, name="delete-sharing-rule"),
+    path("accelerators/health/", health_rules.health_rules, name="health-rules"),
     path("accelerators/vendors/", vendors.vendor_list, name="vendors"),
     path("accelerators/vendors/new/", vendors.new_vendor, name="new-vendor"),
     path("accelerators/vendors/<int:vendor_id>/", vendors.vendor_page, name="vendor"),

@@ -56,7 +56,7 @@ _STYLES = {
     "ill": StatusStyle("alert-circle", gettext_noop("Quarantined"), Tone.BAD),
     "withheld": StatusStyle("player-pause", gettext_noop("Withheld"), Tone.QUIET),
     "split": StatusStyle("template", gettext_noop("Split"), Tone.QUIET),
-    "absent": StatusStyle("plug-connected-x", gettext_noop("Gone"), Tone.BAD),
+    "absent": StatusStyle("plug-connected-x", gettext_noop("Missing"), Tone.BAD),
     # resource groups
     "paused": StatusStyle("player-pause", gettext_noop("Paused"), Tone.WARN),
     # accounts, projects, domains

@@ -22,7 +22,13 @@ from agents.accelerators.description import tells_use
 from agents.core.device_states import DeviceState, device_state
 from agents.core.mig_layouts import MigSizes, mig_sizes
 from agents.core.states import AgentState
-from agents.machines.withholding import RELEASABLE, device_history, quarantine_device, release_device
+from agents.machines.withholding import (
+    RELEASABLE,
+    device_history,
+    forget_device,
+    quarantine_device,
+    release_device,
+)
 from agents.metering.readings import present_uses, use_words
 from agents.models import Agent, AgentDevice
 from agents.selectors import access_agent
@@ -73,6 +79,8 @@ class DeviceRow:
     @property
     def trouble(self) -> str:
         """Return why it gets no new sessions, or what is wrong with it; "" if all is well."""
+        if self.device.missing_since:
+            return _("The machine does not show it any more.")
         return self.device.withheld_because or self.device.warning
 
 
@@ -115,7 +123,8 @@ def device_page(request: HttpRequest, device_id: int) -> HttpResponse:
     [row] = device_rows(actor, [device])
     context = {
         "row": row,
-        "can_quarantine": not device.withheld,
+        "can_quarantine": not device.withheld and device.is_present,
+        "can_forget": not device.is_present and not device.occupied,
         "can_release": device.withheld in RELEASABLE,
         "history": _history(actor, device),
         "mig": _mig(device) if may_do_everything(actor) else None,
@@ -158,6 +167,18 @@ def release(request: HttpRequest, device_id: int) -> HttpResponse:
     with errors_as_messages(request, Conflict):
         release_device(actor=actor, device_id=device_id)
         messages.success(request, _("The device is given to sessions again."))
+    return redirect("accelerator", device_id)
+
+
+@require_POST
+@login_required
+def forget(request: HttpRequest, device_id: int) -> HttpResponse:
+    """Forget a missing device, and return to the page of all."""
+    actor = superadmin_or_404(request)
+    with errors_as_messages(request, Conflict):
+        forget_device(actor=actor, device_id=device_id)
+        messages.success(request, _("The device is forgotten. If it is seen again, it is back."))
+        return redirect("accelerators")
     return redirect("accelerator", device_id)
 
 

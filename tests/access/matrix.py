@@ -201,12 +201,15 @@ GET    accelerators                        in         404        404        404 
 GET    accelerator                         in         404        404        404        404        404        404        200        404        200
 POST   quarantine-device                   in         404        404        404        404        404        404        302        404        404  because
 POST   release-device                      in         404        404        404        404        404        404        302        404        404
+POST   forget-device                       in         404        404        404        404        404        404        302        404        404
 POST   split-device                        in         404        404        404        404        404        404        404        404        404
 GET    sharing-rules                       in         404        404        404        404        404        404        200        404        200
 POST   sharing-rules                       in         404        404        404        404        404        404        302        404        404  sharing-form
 GET    sharing-rule                        in         404        404        404        404        404        404        200        404        404
 POST   sharing-rule                        in         404        404        404        404        404        404        302        404        404  sharing-form
 POST   delete-sharing-rule                 in         404        404        404        404        404        404        302        404        404
+GET    health-rules                        in         404        404        404        404        404        404        200        404        404
+POST   health-rules                        in         404        404        404        404        404        404        302        404        404  health-rules-form
 GET    vendors                             in         404        404        404        404        404        404        200        404        404
 GET    new-vendor                          in         404        404        404        404        404        404        200        404        404
 POST   new-vendor                          in         404        404        404        404        404        404        302        404        404  vendor
@@ -373,6 +376,9 @@ GET    api-sharing-rules                   401        200        200        200 
 POST   api-sharing-rules                   401        403        403        403        403        403        403        201        403        403  sharing-rule
 PATCH  api-sharing-rule                    401        403        403        403        403        403        403        200        403        403  sharing-rule-change
 DELETE api-sharing-rule                    401        403        403        403        403        403        403        204        403        403
+GET    api-health-rules                    401        403        403        403        403        403        403        200        403        403
+PUT    api-health-rule                     401        403        403        403        403        403        403        200        403        403  health-rule
+DELETE api-health-rule                     401        403        403        403        403        403        403        204        403        403
 GET    api-accelerator-vendors             401        403        403        403        403        403        403        200        403        403
 POST   api-accelerator-vendors             401        403        403        403        403        403        403        201        403        403  vendor
 GET    api-accelerator-vendor              401        403        403        403        403        403        403        200        403        403
@@ -403,6 +409,7 @@ GET    api-session-logs                    401        404        404        404 
 GET    api-session-metrics                 401        404        404        404        200        200        200        200        200        200
 POST   api-withhold-device                 401        403        403        403        403        403        403        200        403        403  because
 POST   api-release-device                  401        403        403        403        403        403        403        409        403        403
+DELETE api-device                          401        403        403        403        403        403        403        409        403        403
 GET    api-device-events                   401        403        403        403        403        403        403        200        403        200
 PUT    api-layout                          401        403        403        403        403        403        403        409        403        403  layout
 PUT    api-model-layout                    401        403        403        403        403        403        403        202        403        403  model-layout

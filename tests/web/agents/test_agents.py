@@ -26,6 +26,6 @@ def test_accelerators_are_one_line_for_each_kind_and_a_strip_of_what_is_held(
 
     page = browser_of(make_user(role=Role.SUPERADMIN)).get("/agents/").content.decode()
 
-    assert "3 × Big One, 80 GiB" in page
-    assert 'aria-label="gpu 0, 0.25 allocated; gpu 1, free; gpu 2, gone"' in page
+    assert "2 × Big One, 80 GiB" in page
+    assert 'aria-label="gpu 0, 0.25 allocated; gpu 1, free; gpu 2, missing"' in page
     assert '<rect class="device-held" x="00" width="8" height="25">' in page

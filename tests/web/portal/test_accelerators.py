@@ -41,7 +41,7 @@ def test_the_heat_map_shows_each_state_in_words_and_filters_by_it(place: Place, 
     change(place, 3, is_present=False)
 
     page = admin.get("/accelerators/").content.decode()
-    words = f'aria-label="{place.agent.name}: 2 free, 1 partly held, 1 quarantined, 1 gone"'
+    words = f'aria-label="{place.agent.name}: 2 free, 1 partly held, 1 quarantined, 1 missing"'
     assert words in page
     assert re.search(r'class="is-held" d="M\d+ [\d.]+h10v2.5h-10z"', page), "a quarter of a square"
     assert words in admin.get("/accelerators/?state=ill").content.decode()

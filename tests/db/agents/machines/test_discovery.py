@@ -17,8 +17,8 @@ from agents.accelerators.probe import collect
 from agents.accelerators.report import ProbeRequest
 from agents.machines import discovery, helper_containers, probing
 from agents.machines import service as machines_service
-from agents.machines.withholding import withhold_devices
-from agents.models import Agent, Withheld
+from agents.machines.withholding import device_history, forget_device, withhold_devices
+from agents.models import Agent, AgentDevice, Withheld
 from agents.resource_groups import service as resource_groups_service
 from agents.runtime.port import (
     ContainerSpec,
@@ -33,6 +33,7 @@ from agents.runtime.simulated.runtime import SimulatedRuntime
 from agents.vendors.service import create_vendor_file, delete_vendor_file
 from common import clock
 from common.actors import SYSTEM
+from common.errors import Conflict
 from tests.conftest import People
 from tests.nvml import FakeNvml
 
@@ -186,26 +187,50 @@ def test_vendor_that_fails_keeps_its_devices_and_says_why(
     assert agent.data["discovery"]["problems"] == {}
 
 
-def test_device_that_vanishes_is_told_until_it_returns(
+def test_device_that_vanishes_is_missing_until_it_returns(
     agent: Agent, machine: RemoteMachine, people: People, browser_of: Callable[[User], Client]
 ) -> None:
-    def page() -> str:
-        return browser_of(people.superadmin).get("/agents/").content.decode()
-
+    admin = browser_of(people.superadmin)
     look_after()
+    row = agent.devices.get(index=1)
     machine.nvml.do("1 refuses 2")
     look_after(310)
-    assert (devices(agent), capacity(agent)) == ([(0, "")], 1000)
-    assert "Devices have disappeared: cuda 1." in page()
+    lost = agent.devices.get(index=1)
+    assert (lost.pk, lost.is_present, lost.withheld, capacity(agent)) == (row.pk, False, "", 1000)
+    look_after(620)
+    assert agent.devices.get(index=1).missing_since == lost.missing_since
+    assert "Devices are missing: cuda 1." in admin.get("/agents/").content.decode()
+    assert "Missing since" in admin.get(f"/accelerators/{row.pk}/").content.decode()
+    machine.nvml.do()
+    look_after(930)
+    back = agent.devices.get(index=1)
+    assert (back.pk, back.is_usable, back.missing_since, capacity(agent)) == (row.pk, True, None, 2000)
+    assert "missing" not in admin.get("/agents/").content.decode()
+
+
+def test_missing_device_is_forgotten_but_not_its_history(
+    agent: Agent, machine: RemoteMachine, people: People, browser_of: Callable[[User], Client]
+) -> None:
+    admin = browser_of(people.superadmin)
+    look_after()
+    row = agent.devices.get(index=1)
+    withhold_devices(agent.pk, [row.pk], kind=Withheld.QUARANTINE, because="It is ill.")
+    with pytest.raises(Conflict):
+        forget_device(actor=SYSTEM, device_id=row.pk)  # it is there
+    machine.nvml.do("1 refuses 2")
+    look_after(310)
+    AgentDevice.objects.filter(pk=row.pk).update(occupied=500)
+    with pytest.raises(Conflict):
+        forget_device(actor=SYSTEM, device_id=row.pk)  # a session holds it
+    AgentDevice.objects.filter(pk=row.pk).update(occupied=0)
+    assert admin.post(f"/accelerators/{row.pk}/forget/")["Location"] == "/accelerators/"
+    assert devices(agent) == [(0, "")]
     machine.nvml.do()
     look_after(620)
-    assert capacity(agent) == 2000
-    assert "disappeared" not in page()
-    machine.nvml.do("1 refuses 2")
-    look_after(930)
-    browser_of(people.superadmin).post(f"/agents/{agent.pk}/check/")  # a person knows
-    look_after(930)
-    assert "disappeared" not in page()
+    again = agent.devices.get(index=1)
+    assert again.pk != row.pk
+    told = [entry.action.removeprefix("agents.") for entry in device_history(SYSTEM, again.pk)]
+    assert told == ["forget_device", "withhold_device"]
 
 
 def test_device_that_vanishes_does_not_come_back_healed(agent: Agent, machine: RemoteMachine) -> None:

@@ -90,13 +90,15 @@ def test_a_warning_goes_by_itself_and_a_device_that_tells_nothing_keeps_it(place
 
 
 def test_a_device_that_vanished_under_a_session_is_judged_once(place: Place) -> None:
+    place.enqueue(name="train", resources={"cpu": 1, "mem": "1g", "gpu": 1})
+    run_tick(place.group.pk)
     known = look(place, {}, errors=0)
-    AgentDevice.objects.filter(pk=first(place).pk).update(is_present=False)
+    AgentDevice.objects.update(is_present=False)  # the other one is free
     known = look(place, known)
     assert first(place).withheld == "quarantine"
     release_device(actor=SYSTEM, device_id=first(place).pk)
     look(place, known)
-    assert first(place).withheld == ""
+    assert [row.withheld for row in place.agent.devices.all()] == ["", ""]
 
 
 def test_what_an_administrator_says_is_in_the_history(place: Place) -> None:

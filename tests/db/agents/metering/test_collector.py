@@ -12,9 +12,11 @@ from agents.metering import collector
 from agents.metering.collector import MINUTE_S, QUARTER_S, SAMPLE_S, measure_devices
 from agents.metering.readings import device_series, present_uses, series_grid
 from agents.metering.sources import Measured
-from agents.models import Agent, AgentDevice, DeviceMetric, DeviceReading
+from agents.models import Agent, AgentDevice, DeviceMetric, DeviceReading, HealthOverride
+from agents.vendors.health_rules import change_health_rule
 from common import clock
 from common.actors import SYSTEM
+from common.models import AuditEntry
 from tests.factories_devices import devices_of, give_devices
 from tests.factories_sessions import Place, make_place
 from tests.waiting import wait_until
@@ -161,3 +163,27 @@ def test_a_new_event_of_the_driver_withholds_its_device_once(
     release_device(actor=SYSTEM, device_id=devices_of(place.agent)[0].pk)
     measure(10)
     assert [device.withheld for device in devices_of(place.agent)] == ["", ""]
+
+
+def test_a_value_of_a_meter_makes_a_verdict_worse_by_the_rules_of_administrators(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    AgentDevice.objects.update(vendor="nvidia")
+    looked = {"values": {"throttle": 0}, "verdict": ["ok", ""]}
+    Agent.objects.filter(pk=place.agent.pk).update(data={"discovery": {"health": {"gpu-0": looked}}})
+    uses = (DeviceUse(device_id="gpu-0", percent=1), DeviceUse(device_id="gpu-1", percent=1))
+    told = Measured(uses, {"gpu-0": {"throttle": 1, "xids": [79]}, "gpu-1": {"throttle": 1}})
+    monkeypatch.setattr(collector, "measure_simulated", lambda agent, devices: told)
+    change_health_rule(actor=SYSTEM, vendor="nvidia", rule="xid-79", action="ignore")
+    measure()
+    first, second = devices_of(place.agent)
+    assert (first.warning, first.withheld) == ("Slowed down by heat or power.", "")
+    assert second.warning == "", "no look has judged it yet"
+
+    change_health_rule(actor=SYSTEM, vendor="nvidia", rule="throttle", action="quarantine")
+    measure(10), measure(20)
+    assert devices_of(place.agent)[0].withheld == "quarantine"
+    assert AuditEntry.objects.filter(action="agents.withhold_device").count() == 1
+    change_health_rule(actor=SYSTEM, vendor="nvidia", rule="throttle", action=None)
+    assert list(HealthOverride.objects.values_list("rule", "action")) == [("xid-79", "ignore")]
+    assert AuditEntry.objects.filter(action="agents.change_health_rule").count() == 3

@@ -5,7 +5,15 @@ from typing import Any
 import pytest
 
 from agents.accelerators.description import Health, HealthRule, vendor_named
-from agents.accelerators.health import HEALTHY, LOST, judge, judge_xids
+from agents.accelerators.health import (
+    HEALTHY,
+    LOST,
+    judge,
+    judge_xids,
+    lasting_rules,
+    rule_actions,
+    with_actions,
+)
 
 RULES = Health(
     rules=(
@@ -58,3 +66,24 @@ def test_new_events_of_the_driver_are_judged_by_their_number(before: Any, now: A
     nvidia = vendor_named("nvidia")
     assert nvidia is not None
     assert judge_xids(nvidia.health, before, now).state == state
+
+
+def test_actions_of_administrators_replace_those_of_the_description() -> None:
+    nvidia = vendor_named("nvidia")
+    assert nvidia is not None
+    usual = rule_actions(nvidia.health)
+    assert (usual["throttle"], usual["xid-31"], usual["xid-94"]) == ("warn", "ignore", "warn")
+    assert (usual["xid-other"], usual["lost"]) == ("quarantine", "quarantine")
+    changed = {"throttle": "ignore", "remap_pending": "warn", "xid-31": "quarantine", "xid-79": "ignore"}
+    rules = with_actions(nvidia.health, {**changed, "xid-other": "warn", "lost": "ignore"})
+    assert judge(rules, None, {"throttle": 1}) == HEALTHY
+    assert judge(rules, None, {"remap_pending": 1}).state == "warn"
+    assert judge(rules, {}, None) == HEALTHY
+    states = [judge_xids(rules, None, [number]).state for number in (31, 79, 94, 5)]
+    assert states == ["quarantine", "ok", "warn", "warn"]
+    assert rule_actions(with_actions(nvidia.health, {})) == usual
+
+
+def test_a_change_between_two_looks_is_not_judged_by_one_value() -> None:
+    assert judge(lasting_rules(RULES), {"rows": 3, "beat": 7}, {"rows": 4, "beat": 7}) == HEALTHY
+    assert judge(lasting_rules(RULES), None, {"throttle": 1}).state == "warn"
