@@ -15,7 +15,7 @@ def note_missing_devices(apps, schema_editor):
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("agents", "0033_certificate_authorities"),
+        ("agents", "0034_device_sharing_project"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
