@@ -4,6 +4,7 @@ from celery import shared_task
 
 from agents.machines import discovery, image_copies, network_isolation, service, withholding
 from agents.metering import collector, meter_containers
+from agents.relays import containers as relay_containers
 from agents.sharing import mig_partitions
 from common.db.advisory_locks import try_exclusive
 from common.messaging.dispatch import TaskName
@@ -59,3 +60,10 @@ def keep_meters() -> None:
     with try_exclusive("agents.metering.meters") as is_mine:
         if is_mine:
             meter_containers.reconcile_meters(built_image_ids())
+
+
+@shared_task(name=TaskName.KEEP_RELAYS.value, soft_time_limit=240, time_limit=300)
+def keep_relays() -> None:
+    with try_exclusive("agents.relays") as is_mine:
+        if is_mine:
+            relay_containers.reconcile_relays(built_image_ids())

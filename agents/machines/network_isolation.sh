@@ -22,11 +22,11 @@ table inet berth {
         elements = { 169.254.0.0/16, 168.63.129.16, 100.100.100.200 }
     }
 
-    # Engines of other machines: their API, and what they say to each other.
+    # Engines of other machines: their API, what they say to each other, and relays.
     set engines {
         type inet_service
         flags interval
-        elements = { 2375-2377, 4789, 7946 }
+        elements = { 2375-2378, 4789, 7946 }
     }
 
     # To the machine itself: nothing but answers, so that the gateway reaches apps.

@@ -5,6 +5,7 @@ from agents.models.agent import DEVICE_FIELDS, Agent, AgentImage, AgentQuerySet,
 from agents.models.authority import Authority, Realm, SshKey
 from agents.models.device_metric import DeviceMetric, DeviceReading
 from agents.models.health_rule import HealthAction, HealthOverride
+from agents.models.relay import AgentRelay, RelayRoute
 from agents.models.reservation import Reservation, ReservedAgent
 from agents.models.resource_group import (
     LEAST_HALF_LIFE_S,
@@ -34,6 +35,7 @@ __all__ = [
     "AgentDevice",
     "AgentImage",
     "AgentQuerySet",
+    "AgentRelay",
     "AgentSlot",
     "Authority",
     "DeviceMetric",
@@ -42,6 +44,7 @@ __all__ = [
     "HealthAction",
     "HealthOverride",
     "Realm",
+    "RelayRoute",
     "Reservation",
     "ReservedAgent",
     "ResourceGroup",

@@ -35,7 +35,7 @@ class AgentQuerySet(models.QuerySet["Agent"]):
         """Load group, slots, images and, as `device_list` of dicts, accelerators; 3 queries."""
         rows = AgentDevice.objects.filter(agent=OuterRef("pk")).order_by("slot_name", "index")
         fields = JSONObject(**dict(zip(DEVICE_FIELDS, DEVICE_FIELDS, strict=True)))
-        joined = self.select_related("resource_group").prefetch_related("slots", "images")
+        joined = self.select_related("resource_group", "relay").prefetch_related("slots", "images")
         return joined.annotate(device_list=ArraySubquery(rows.values(device=fields)))
 
 

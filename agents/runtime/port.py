@@ -208,6 +208,7 @@ class HelperSpec:
     is_privileged: bool = False
     is_restarted: bool = False
     mem_bytes: int = 64 * 2**20
+    pids_limit: int = 64
     log_bytes: int = 2**20
 
 

@@ -11,7 +11,8 @@ from django.utils.translation import gettext as _
 
 from accounts.selectors import may_do_everything, sees_everything
 from agents.core.states import AgentState
-from agents.models import Agent
+from agents.models import Agent, AgentRelay
+from agents.relays.containers import UNREACHED
 from common.actors import Actor
 from common.templatetags.berth import ago
 from common.values.resources import CPU, MEM, MILLI, format_bytes
@@ -56,6 +57,7 @@ class AgentRow:
     state: str
     last_error: str
     isolation_error: str
+    relay_error: str
     device_errors: tuple[str, ...]
     group: str
     cpu: Occupied
@@ -98,6 +100,7 @@ def agent_row(
         state=agent.state,
         last_error=agent.last_error if is_shown else "",
         isolation_error=agent.data.get("walls", {}).get("error", "") if is_shown else "",
+        relay_error=relay_error(agent) if is_shown else "",
         device_errors=device_errors(agent) if is_shown else (),
         group=agent.resource_group.name,
         cpu=cpu,
@@ -117,6 +120,14 @@ def agent_row(
         can_drain=may_drain and agent.state == AgentState.CONNECTED,
         can_resume=may_drain and agent.state in (AgentState.DRAINING, AgentState.MAINTENANCE),
     )
+
+
+def relay_error(agent: Agent) -> str:
+    """Return why apps on the machine are not reached over its relay, or ""."""
+    relay: AgentRelay | None = getattr(agent, "relay", None)
+    if relay is None or not relay.error:
+        return ""
+    return _(UNREACHED).format(port=relay.port, host=relay.host, error=relay.error)
 
 
 def device_errors(agent: Agent) -> tuple[str, ...]:

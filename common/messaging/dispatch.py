@@ -25,6 +25,7 @@ class TaskName(StrEnum):
     KEEP_WALLS = "agents.keep_walls"
     MEASURE_DEVICES = "agents.measure_devices"
     KEEP_METERS = "agents.keep_meters"
+    KEEP_RELAYS = "agents.keep_relays"
     LAUNCH_SESSION = "sessions_app.launch_session"
     TERMINATE_SESSION = "sessions_app.terminate_session"
     RECONCILE_SESSIONS = "sessions_app.reconcile_sessions"

@@ -28,6 +28,7 @@ PERIODS_S = {
     TaskName.RECONCILE_SESSIONS: 2,
     TaskName.MEASURE_DEVICES: 10,
     TaskName.KEEP_METERS: 30,
+    TaskName.KEEP_RELAYS: 15,
     TaskName.MEASURE_SESSIONS: 10,
     TaskName.NOTE_SETUPS: 5,
     TaskName.TELL_CALLBACKS: 5,

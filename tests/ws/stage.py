@@ -62,6 +62,7 @@ class Stage:
     def run(self) -> None:
         """Carry the session to RUNNING, with a container on the loopback."""
         agent = self.cluster.add_agent({"cpu": 8000, "mem": 2**34})
+        Agent.objects.filter(pk=agent.pk).update(address=f"unix:///machine/{agent.pk}")  # the portal's own
         self.session.kernels.update(agent=agent, address="127.0.0.1")
         for status, reason in LAUNCH:
             transitions.transition(self.session.pk, to=status, reason=reason, actor=SYSTEM)

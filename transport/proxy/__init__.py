@@ -14,15 +14,20 @@ from transport.proxy.errors import (
 from transport.proxy.headers import HeaderRules, Headers, request_head
 from transport.proxy.http import forward_http
 from transport.proxy.pool import Transport
+from transport.proxy.route import DIRECT, DirectRoute, Route, TlsRelayRoute
 from transport.proxy.target import Target, Timeouts
 from transport.proxy.websocket import forward_websocket, reject_websocket
 
 __all__ = [
+    "DIRECT",
+    "DirectRoute",
     "HeaderRules",
     "Headers",
     "RequestRefused",
+    "Route",
     "Target",
     "Timeouts",
+    "TlsRelayRoute",
     "Transport",
     "UpstreamBroken",
     "UpstreamError",

@@ -1,6 +1,7 @@
 """HTTP/1.1 client connection to an app: one request at a time, with flow control both ways."""
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -134,6 +135,14 @@ class Connection(asyncio.Protocol):
     @property
     def is_reusable(self) -> bool:
         return self.is_open and self._is_complete and self._can_keep_alive and not self._is_read_paused
+
+    async def ends_within(self, seconds: float) -> bool:
+        """Return True if the other side closes this connection, on which nothing was sent, in time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self.is_open:
+                    await self._wait()
+        return not self.is_open
 
     def abort(self) -> None:
         """Close immediately, dropping unsent bytes."""

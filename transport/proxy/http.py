@@ -74,6 +74,8 @@ async def _send_request(
         except UpstreamError:
             _abandon(sender, connection)
             if not (connection.is_reused and is_replayable) or connection.has_received or exchange.is_gone:
+                if not exchange.is_gone:
+                    await transport.pool.require_listener(connection)
                 raise
             connection = await transport.pool.connect(target, is_new=True)
         except BaseException:

@@ -1,13 +1,16 @@
 """Pool of idle connections to apps, kept for a few seconds."""
 
 import asyncio
+import ssl
 from collections import deque
 
 from transport.proxy.connection import Connection
-from transport.proxy.errors import UpstreamTimeout, UpstreamUnreachable
+from transport.proxy.errors import UpstreamBroken, UpstreamTimeout, UpstreamUnreachable
 from transport.proxy.target import Target, Timeouts
 
 _IDLE_PER_TARGET = 32
+# A relay gives up a connection that its machine refuses well within this time.
+_PROBE_S = 0.5
 
 
 class Pool:
@@ -24,17 +27,27 @@ class Pool:
         """
         if not is_new and (reused := self.reuse(target)):
             return reused
-        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._timeouts.connect_s):
-                _, connection = await loop.create_connection(
-                    lambda: Connection(target), target.host, target.port
-                )
+                return await target.route.open(lambda: Connection(target), target.host, target.port)
         except TimeoutError as exc:
             raise UpstreamTimeout(f"Port {target.port} did not accept a connection in time.") from exc
+        except ssl.SSLError as exc:
+            raise UpstreamBroken(f"The relay of the machine cannot be used: {exc.reason}.") from exc
         except OSError as exc:
             raise UpstreamUnreachable(f"Nothing listens on port {target.port}.") from exc
-        return connection
+
+    async def require_listener(self, connection: Connection) -> None:
+        """Raise UpstreamUnreachable if this new connection ended without a byte because nothing
+        listens on the port, which its route did not tell.
+        """
+        target = connection.target
+        if target.route.confirms_connections or connection.has_received or connection.is_reused:
+            return
+        probe = await self.connect(target, is_new=True)
+        if await probe.ends_within(_PROBE_S):
+            raise UpstreamUnreachable(f"Nothing listens on port {target.port}.")
+        probe.abort()
 
     def reuse(self, target: Target) -> Connection | None:
         """Return the most recently used idle connection to the target, or None."""

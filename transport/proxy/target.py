@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from transport.proxy.route import DIRECT, Route
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -12,6 +14,7 @@ class Target:
     host: str
     port: int
     owner: str
+    route: Route = DIRECT
 
 
 @dataclass(frozen=True, slots=True)

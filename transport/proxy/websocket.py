@@ -52,8 +52,10 @@ async def forward_websocket(  # noqa: PLR0913 -- all by name
     try:
         response = await _shake_hands(exchange, connection, head, transport.timeouts.response_head_s)
         headers = accepted_headers(scope, response.headers, rules)
-    except BaseException:
+    except BaseException as exc:
         connection.abort()
+        if isinstance(exc, UpstreamBroken) and not exchange.is_gone:
+            await transport.pool.require_listener(connection)
         raise
     if exchange.is_gone:
         connection.abort()

@@ -55,7 +55,6 @@ command instead of its process alone.
 
 BRIDGE_NAME_LENGTH = 15
 FRAME_HEADER_LENGTH = 8
-HELPER_PIDS = 64
 SHM_BYTES = 64 * 2**20
 HELPER_SPEC_LABEL = "io.berth.helper"
 """Label with a checksum of a helper's configuration, by which `ensure_helper` finds a changed spec."""
@@ -200,7 +199,7 @@ def helper_config(spec: HelperSpec) -> Json:
         "SecurityOpt": ["no-new-privileges:true"],
         "ReadonlyRootfs": True,
         "Memory": spec.mem_bytes,
-        "PidsLimit": HELPER_PIDS,
+        "PidsLimit": spec.pids_limit,
         "RestartPolicy": {"Name": "unless-stopped" if spec.is_restarted else "no"},
         "LogConfig": {"Type": "json-file", "Config": {"max-size": str(spec.log_bytes)}},
         "ShmSize": max(SHM_BYTES, spec.grant.shm_bytes),

@@ -15,9 +15,10 @@ force-unsafe-io
 END
 apt-get update -q
 apt-get upgrade -q -y
+# nftables, haproxy and socat are for Berth's helpers on machines, which run in this image.
 apt-get install -q -y \
-    ca-certificates curl git less nftables openssh-client procps \
-    python-is-python3 python3 python3-pip tmux tzdata unzip vim xz-utils
+    ca-certificates curl git haproxy less nftables openssh-client procps \
+    python-is-python3 python3 python3-pip socat tmux tzdata unzip vim xz-utils
 rm -rf /var/cache/debconf/*-old /var/lib/dpkg/*-old /var/log/apt /var/log/*.log
 
 echo "## Installing Python packages: $(grep -c '^[a-z].*==' requirements.txt) pinned wheels."

@@ -19,16 +19,16 @@ from uuid import UUID
 
 import structlog
 from django.core.cache import cache as shared
-from django.db.models import DurationField, ExpressionWrapper, F, Q, Value
+from django.db.models import DurationField, ExpressionWrapper, F, Prefetch, Q, Value
 
 from common import clock
 from sessions_app.core.idle_rules import NEAR, Cause, expected_ends
 from sessions_app.core.states import Status
 from sessions_app.gateway.activity.recorder import ActivityRecorder, activity_recorder
-from sessions_app.gateway.auth.authorizer import in_database
+from sessions_app.gateway.auth.authorizer import in_database, target_of
 from sessions_app.gateway.proxy.access_types import AccessUnknown
 from sessions_app.idle.facts import idle_facts, idle_row
-from sessions_app.models import ComputeSession, Interaction, SessionType
+from sessions_app.models import ComputeSession, Interaction, Kernel, SessionType
 from transport.proxy import Target, Timeouts, Transport, UpstreamError
 from transport.proxy.connection import Connection
 
@@ -121,7 +121,8 @@ def servers_to_poll() -> list[NotebookServer]:
         type=SessionType.INTERACTIVE,
         idle__max_idle_s__isnull=False,
     )
-    found = sessions.select_related("resource_group", "idle", "image").prefetch_related("kernels")
+    joined = sessions.select_related("resource_group", "idle", "image")
+    found = joined.prefetch_related(Prefetch("kernels", Kernel.objects.select_related("agent__relay")))
     return list(_servers_of(found, now))
 
 
@@ -131,11 +132,10 @@ def _servers_of(sessions: Iterable[ComputeSession], now: datetime) -> Iterable[N
         if not any(end.cause is Cause.INTERACTION and end.at - now <= NEAR + POLL_BEFORE for end in ends):
             continue
         kernel = next(kernel for kernel in session.kernels.all() if kernel.name == "main1")
-        if not kernel.address:
-            continue
         for app in islice(filter(_is_notebook_server, session.image.apps), MAX_SERVERS):
-            target = Target(host=kernel.address, port=app["port"], owner=kernel.container_name)
-            yield NotebookServer(session.pk, target, session.app_token)
+            target = target_of(kernel, app["port"])
+            if target is not None:
+                yield NotebookServer(session.pk, target, session.app_token)
 
 
 def _is_notebook_server(app: dict[str, Any]) -> bool:

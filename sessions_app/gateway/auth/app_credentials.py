@@ -35,7 +35,7 @@ from sessions_app.selectors import Action, access_session, session_by_host_label
 TOKEN_LIFETIME = timedelta(hours=1)
 _GRANT_RELATIONS = (
     "user__domain", "browser__user__domain", "browser__viewing__person__domain", "keypair", "session__image",
-    "main_kernel",
+    "main_kernel__agent__relay",
 )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from django.db import Error as DatabaseError
 
 from accounts.logins.service import Login, active_memberships, is_login_valid, valid_logins
 from accounts.tenancy.user_import import user_actor
+from agents.relays.routes import route_to
 from common.errors import BerthError
 from sessions_app.app_services.start import start_app
 from sessions_app.core.app_address import AppEndpoint, port_named
@@ -105,14 +106,15 @@ def describe_app(grant: Any, presence: Presence) -> AppAccess:
     declared: dict[str, Any] = next((found for found in session.image.apps if found["name"] == app), {})
     port = declared.get("port") or port_named(app)
     command = declared.get("command") or []
+    target = _target_of(kernel, port)
     return AppAccess(
         presence=presence,
-        state=_state_of(session, kernel, port),
+        state=_state_of(session, port, target),
         session_name=session.name,
         title=declared.get("title") or (f"Port {port}" if port else app),
         app=app,
         status=session.status,
-        target=_target_of(kernel, port),
+        target=target,
         app_token=session.app_token if any("{token}" in word for word in command) else "",
         is_startable=bool(command),
         known_apps=tuple(found["name"] for found in session.image.apps),
@@ -142,18 +144,28 @@ def is_ending(session_id: UUID) -> bool:
     return ComputeSession.objects.filter(pk=session_id, status__in=_ENDING).exists()
 
 
-def _state_of(session: ComputeSession, kernel: Kernel, port: int | None) -> AppState:
+def _state_of(session: ComputeSession, port: int | None, target: Target | None) -> AppState:
     if Status(session.status) in _ENDING:
         return AppState.ENDED
     if port is None:
         return AppState.UNKNOWN
-    return AppState.OPEN if session.is_running and kernel.address else AppState.WAITING
+    return AppState.OPEN if session.is_running and target is not None else AppState.WAITING
 
 
 def _target_of(kernel: Kernel, port: int | None) -> Target | None:
-    if port is None or not kernel.address:
+    return None if port is None else target_of(kernel, port)
+
+
+def target_of(kernel: Kernel, port: int) -> Target | None:
+    """Return a port of a container; None if it has no address, or its machine is not reached yet. No
+    query if the kernel was loaded with `agent__relay`.
+    """
+    if not kernel.address:
         return None
-    return Target(host=kernel.address, port=port, owner=kernel.container_name)
+    route = route_to(kernel.placed_agent, kernel.address)
+    if route is None:
+        return None
+    return Target(host=kernel.address, port=port, owner=kernel.container_name, route=route)
 
 
 def _start_app(session_id: UUID, app: str) -> str:
