@@ -370,11 +370,11 @@ def lost_agents(since: datetime) -> AgentQuerySet:
 
 def runtime_of(agent: Agent) -> ContainerRuntime:
     """Return the runtime of an agent, for workers.
-    Raises RuntimeRefused for a network address without certificates.
+    Raises RuntimeRefused for a network address without credentials.
     """
-    return runtime_for(agent.address, agent.tls)
+    return runtime_for(agent.address, agent.credentials)
 
 
 def async_runtime_of(agent: Agent) -> AsyncRuntime:
     """Return the runtime of an agent for the running event loop."""
-    return async_runtime_for(agent.address, agent.tls)
+    return async_runtime_for(agent.address, agent.credentials)

@@ -2,6 +2,8 @@
 
 from celery import shared_task
 
+from agents.connections.invitations import admit_machines as admit_invited
+from agents.connections.service import renew_client_certificates
 from agents.machines import discovery, image_copies, network_isolation, service, withholding
 from agents.metering import collector, meter_containers
 from agents.relays import containers as relay_containers
@@ -67,3 +69,17 @@ def keep_relays() -> None:
     with try_exclusive("agents.relays") as is_mine:
         if is_mine:
             relay_containers.reconcile_relays(built_image_ids())
+
+
+@shared_task(name=TaskName.ADMIT_MACHINES.value, soft_time_limit=60, time_limit=90)
+def admit_machines() -> None:
+    with try_exclusive("agents.connections.admission") as is_mine:
+        if is_mine:
+            admit_invited()
+
+
+@shared_task(name=TaskName.RENEW_CERTIFICATES.value, soft_time_limit=240, time_limit=300)
+def renew_certificates() -> None:
+    with try_exclusive("agents.connections.renewal") as is_mine:
+        if is_mine:
+            renew_client_certificates()

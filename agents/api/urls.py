@@ -1,5 +1,12 @@
 from django.urls import path
 
+from agents.api.connections import (
+    AgentStateView,
+    CertificateView,
+    InvitationListView,
+    InvitationView,
+    SshKeyView,
+)
 from agents.api.devices import DeviceEventListView, DeviceReleaseView, DeviceView, DeviceWithholdView
 from agents.api.health_rules import HealthRuleListView, HealthRuleView
 from agents.api.reservations import ReservationListView, ReservationView
@@ -27,6 +34,11 @@ urlpatterns = [
         name="api-health-rule",
     ),
     path("agents/", AgentListView.as_view(), name="api-agents"),
+    path("agents/invitations/", InvitationListView.as_view(), name="api-agent-invitations"),
+    path("agents/invitations/<int:pk>/", InvitationView.as_view(), name="api-agent-invitation"),
+    path("agents/ssh-key/", SshKeyView.as_view(), name="api-agent-ssh-key"),
+    path("agents/<int:agent_id>/certificate/", CertificateView.as_view(), name="api-agent-certificate"),
+    path("agents/<int:agent_id>/state/", AgentStateView.as_view(), name="api-agent-state"),
     path("resource-groups/", ResourceGroupListView.as_view(), name="api-resource-groups"),
     path(GROUP, ResourceGroupView.as_view(), name="api-resource-group"),
     path(f"{GROUP}grants/", GrantListView.as_view(), name="api-resource-group-grants"),

@@ -11,6 +11,7 @@ from accounts.core.limits import Level
 from accounts.models import KeyPair
 from accounts.policies.service import access_limited
 from accounts.selectors import require_superadmin
+from agents.api.connections import AgentInput, add_by_request, agent_data
 from agents.api.serializers import (
     AgentMoveInput,
     AgentOut,
@@ -49,6 +50,17 @@ class AgentListView(ListAPIView[Agent]):
 
     def get_queryset(self) -> AgentQuerySet:
         return visible_agents(actor_of(self.request)).with_parts()
+
+    @extend_schema(
+        operation_id="add_agent",
+        request=AgentInput,
+        responses={201: AgentOut, 400: ErrorOut, 409: ErrorOut, 503: ErrorOut},
+    )
+    def post(self, request: Request) -> Response:
+        """Add a machine whose engine answers now, or look at a known one again. For superadmins."""
+        actor = actor_of(request)
+        agent = add_by_request(actor, request.data)
+        return Response(agent_data(actor, agent.pk), status=201)
 
 
 @extend_schema_view(get=extend_schema(operation_id="list_resource_groups"))

@@ -13,11 +13,11 @@ from django.db import transaction
 
 from agents.connections.certificates import Issued, make_authority, sign_client, sign_server
 from agents.models import Authority, Realm
+from agents.models.connection import KEYS
 from common import clock
 from common.db.advisory_locks import lock_exclusive
 from common.values.encryption import decrypt, encrypt
 
-PURPOSE = "keys of connections"
 AUTHORITY_LIFETIME = timedelta(days=3650)
 SUCCESSOR_BEFORE = timedelta(days=2 * 365)
 """Time before the end of an authority at which its successor is made: as long as the certificates of
@@ -49,15 +49,25 @@ def own_client(realm: Realm) -> Issued:
 
 def client_of(authority: Authority) -> Issued:
     """Return Berth's client certificate that this authority signed."""
-    key = decrypt(PURPOSE, authority.client_key)
+    key = decrypt(KEYS, authority.client_key)
     return Issued(authority.certificate, authority.client_certificate, key, authority.client_ends_at)
+
+
+def client_values(authority_id: int) -> dict[str, str | int]:
+    """Return the part of `Agent.connection` that is Berth's client certificate, its key encrypted."""
+    row = Authority.objects.get(pk=authority_id)
+    return {"authority": row.pk, "certificate": row.client_certificate, "key": row.client_key}
+
+
+def living_authorities(realm: Realm) -> list[Authority]:
+    """Return the authorities of the realm that have not ended, the present one first."""
+    return list(Authority.objects.filter(realm=realm.value, ends_at__gt=clock.now()))
 
 
 def trusted_authorities(realm: Realm) -> str:
     """Return the PEM of all authorities whose clients a machine must accept, the present one first."""
     current_authority(realm)
-    living = Authority.objects.filter(realm=realm.value, ends_at__gt=clock.now())
-    return "".join(living.values_list("certificate", flat=True))
+    return "".join(each.certificate for each in living_authorities(realm))
 
 
 @transaction.atomic
@@ -76,10 +86,10 @@ def current_authority(realm: Realm) -> Authority:
     return Authority.objects.create(
         realm=realm.value,
         certificate=made.certificate,
-        key=encrypt(PURPOSE, made.key),
+        key=encrypt(KEYS, made.key),
         ends_at=made.ends_at,
         client_certificate=client.certificate,
-        client_key=encrypt(PURPOSE, client.key),
+        client_key=encrypt(KEYS, client.key),
         client_ends_at=client.ends_at,
     )
 
@@ -95,7 +105,7 @@ def renew_clients() -> list[Authority]:
         if client.ends_at <= authority.client_ends_at:
             continue  # the authority itself ends; its successor has a client of its own
         authority.client_certificate = client.certificate
-        authority.client_key = encrypt(PURPOSE, client.key)
+        authority.client_key = encrypt(KEYS, client.key)
         authority.client_ends_at = client.ends_at
         authority.save(update_fields=["client_certificate", "client_key", "client_ends_at"])
         renewed.append(authority)
@@ -107,5 +117,5 @@ def _is_ending(authority: Authority) -> bool:
 
 
 def _signer(authority: Authority) -> Issued:
-    key = decrypt(PURPOSE, authority.key)
+    key = decrypt(KEYS, authority.key)
     return Issued(authority.certificate, authority.certificate, key, authority.ends_at)

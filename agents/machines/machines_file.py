@@ -9,6 +9,7 @@ from agents.core.states import AgentState
 from agents.machines.probing import LOCAL
 from agents.models import Agent
 from agents.runtime.addresses import SIMULATED
+from agents.runtime.port import TlsMaterial
 
 FILE = "machines.json"
 
@@ -18,8 +19,8 @@ def write_machines_file() -> None:
     remote = Agent.objects.exclude(state=AgentState.RETIRED.value).exclude(address__startswith=LOCAL)
     rows = remote.exclude(address__startswith=SIMULATED).order_by("name")
     machines = {
-        name: {"address": address, "tls_directory": tls_directory}
-        for name, address, tls_directory in rows.values_list("name", "address", "tls_directory")
+        agent.name: {"address": agent.address, "tls_directory": _directory(agent)}
+        for agent in rows.only("name", "address", "connection")
     }
     path = settings.DATA_DIR / FILE
     text = json.dumps(machines, indent=2)
@@ -28,3 +29,9 @@ def write_machines_file() -> None:
     fresh = path.with_suffix(".new")
     fresh.write_text(text)
     os.replace(fresh, path)
+
+
+def _directory(agent: Agent) -> str:
+    """Return where the certificates for this machine are; "" if it is reached without."""
+    material = agent.credentials
+    return os.path.dirname(material.ca_file) if isinstance(material, TlsMaterial) else ""

@@ -1,8 +1,8 @@
 """Writes of agents: registration, state changes and heartbeats."""
 
-import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from typing import Any
 
 import structlog
 from django.db import transaction
@@ -16,6 +16,7 @@ from agents.events import CapacityChanged
 from agents.locks import lock_group
 from agents.machines import lifecycle
 from agents.machines.accelerators import usable_devices
+from agents.machines.addresses import check_form
 from agents.machines.observation import Observation, observe, observe_all
 from agents.models import Agent, AgentImage, AgentSlot, ResourceGroup
 from agents.resource_groups.service import put_into_group
@@ -30,14 +31,12 @@ from common.errors import InvalidInput, Unavailable
 from common.messaging.dispatch import TaskName, enqueue_on_commit
 from common.messaging.events import publish
 from common.values.resources import CPU, MEM, MILLI, ResourceSlots
-from common.values.text import quoted
 
 log = structlog.get_logger(__name__)
 
 LOST_AFTER = timedelta(seconds=30)
 """Silence after which an agent is lost: two heartbeats may be missed."""
 
-ADDRESS = re.compile(r"(unix:///\S+|tcp://[\w.:\[\]-]+:\d{1,5}|simulated://\S+)\Z")
 ERROR_LENGTH = 500
 HEARTBEATS_AT_ONCE = 1000
 REFERENCE_LENGTH = 255
@@ -48,7 +47,7 @@ def register_agent(
     actor: Actor,
     name: str,
     address: str,
-    tls_directory: str = "",
+    connection: Mapping[str, Any] | None = None,
     resource_group: ResourceGroup | None = None,
 ) -> Agent:
     """Register a machine with what its engine reports. A known name gets the new address and is
@@ -59,16 +58,20 @@ def register_agent(
     already, Conflict if the agent would leave a group in which it is reserved.
     """
     require_superadmin(actor)
-    if not ADDRESS.match(address):
-        raise InvalidInput(
-            _("{address} is not the address of an engine.").format(address=quoted(address, 80)),
-            hint=_("Write unix:///var/run/docker.sock, or tcp://host:2376 with certificates."),
-            fields={"address": [_("Not the address of an engine.")]},
-        )
+    check_form(address)
     known = Agent.objects.filter(name=name).first()
     agent = known or Agent(name=name)
-    agent.address, agent.tls_directory = address, tls_directory
+    agent.address, agent.connection = address, dict(connection or {})
     observation = _observe(agent)
+    twin = Agent.objects.in_use().filter(engine_id=observation.info.engine_id).exclude(pk=agent.pk).first()
+    if twin is not None:
+        raise InvalidInput.at(
+            "address",
+            _("The engine at {address} is that of the agent “{name}” already.").format(
+                address=address, name=twin.name
+            ),
+            hint=_("Another address of the same machine? Add it under that name, and its address changes."),
+        )
 
     with transaction.atomic():
         agent.resource_group = _hold_group_of(known, actor, resource_group)

@@ -3,8 +3,10 @@
 from agents.models.accelerator import MODEL_LENGTH, AgentDevice, Withheld
 from agents.models.agent import DEVICE_FIELDS, Agent, AgentImage, AgentQuerySet, AgentSlot
 from agents.models.authority import Authority, Realm, SshKey
+from agents.models.connection import KIND_TITLES, ConnectionKind, credentials_of
 from agents.models.device_metric import DeviceMetric, DeviceReading
 from agents.models.health_rule import HealthAction, HealthOverride
+from agents.models.invitation import MachineInvitation
 from agents.models.relay import AgentRelay, RelayRoute
 from agents.models.reservation import Reservation, ReservedAgent
 from agents.models.resource_group import (
@@ -25,6 +27,7 @@ from agents.models.vendor_file import VendorFile
 
 __all__ = [
     "DEVICE_FIELDS",
+    "KIND_TITLES",
     "LEAST_HALF_LIFE_S",
     "LEAST_SPAN_S",
     "MODEL_LENGTH",
@@ -38,11 +41,13 @@ __all__ = [
     "AgentRelay",
     "AgentSlot",
     "Authority",
+    "ConnectionKind",
     "DeviceMetric",
     "DeviceReading",
     "GroupGrant",
     "HealthAction",
     "HealthOverride",
+    "MachineInvitation",
     "Realm",
     "RelayRoute",
     "Reservation",
@@ -57,4 +62,5 @@ __all__ = [
     "Strategy",
     "VendorFile",
     "Withheld",
+    "credentials_of",
 ]

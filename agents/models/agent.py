@@ -11,9 +11,10 @@ from django.utils.translation import gettext_lazy
 from accounts.models import name_validator
 from agents.core.states import STATE_TITLES, AgentState
 from agents.models.accelerator import MODEL_LENGTH, AgentDevice
+from agents.models.connection import credentials_of
 from agents.models.resource_group import ResourceGroup
 from agents.runtime.addresses import SIMULATED
-from agents.runtime.port import TlsMaterial
+from agents.runtime.port import Credentials
 from common import clock
 from common.values.resources import ResourceSlots
 
@@ -42,13 +43,13 @@ class AgentQuerySet(models.QuerySet["Agent"]):
 class Agent(models.Model):
     """One machine, driven through its Docker engine. Only agents.machines.lifecycle writes `state`.
 
-    `tls_directory` holds ca.pem, cert.pem and key.pem for engines reached over the network. `data`
-    holds discovered facts for display: kernel, storage driver, devices.
+    `connection` says how Berth is let in (`models.connection`). `data` holds discovered facts for
+    display: kernel, storage driver, devices.
     """
 
     name = models.CharField(max_length=64, unique=True, validators=[name_validator])
     address = models.CharField(max_length=255)
-    tls_directory = models.CharField(max_length=255, blank=True)
+    connection = models.JSONField(default=dict, db_default={}, blank=True, editable=False)
     resource_group = models.ForeignKey(ResourceGroup, on_delete=models.PROTECT, related_name="agents")
     state = models.CharField(
         max_length=20,
@@ -109,11 +110,9 @@ class Agent(models.Model):
         return self.address.startswith(SIMULATED)
 
     @property
-    def tls(self) -> TlsMaterial | None:
-        if not self.tls_directory:
-            return None
-        files = (f"{self.tls_directory}/{name}.pem" for name in ("ca", "cert", "key"))
-        return TlsMaterial(*files)
+    def credentials(self) -> Credentials | None:
+        """Return what a runtime needs besides the address; None for a local socket."""
+        return credentials_of(self.connection)
 
     @property
     def capacity(self) -> ResourceSlots:

@@ -13,7 +13,7 @@ from agents.core.relay_names import is_session_address, server_name
 from agents.models import Agent, AgentRelay, Realm, RelayRoute
 from agents.relays.containers import client_context, is_remote, tunnel_name
 from agents.relays.tunnel import TunnelRoute
-from agents.runtime.port import TlsMaterial
+from agents.runtime.port import Credentials
 from agents.runtime.registry import async_runtime_for
 from transport.proxy import DIRECT, Route, TlsRelayRoute
 
@@ -24,7 +24,7 @@ FRESH_S = 60.0
 class _Key(NamedTuple):
     """Everything by which two routes to one agent differ."""
 
-    engine: tuple[str, TlsMaterial | None]
+    engine: tuple[str, Credentials | None]
     route: str
     host: str
     port: int
@@ -58,7 +58,7 @@ def route_to(agent: Agent, address: str) -> Route | None:
         or not is_session_address(address, settings.BERTH_SESSION_POOL)
     ):
         return None
-    key = _Key((agent.address, agent.tls), relay.route, relay.host, relay.port, relay.authority)
+    key = _Key((agent.address, agent.credentials), relay.route, relay.host, relay.port, relay.authority)
     with _lock:
         kept = _routes.get(agent.pk)
         if kept is not None and kept.key != key:

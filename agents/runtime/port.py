@@ -107,6 +107,23 @@ class TlsMaterial:
 
 
 @dataclass(frozen=True, slots=True)
+class SshMaterial:
+    """Private key of Berth, the only host key that is accepted, and the engine's socket there."""
+
+    host_key: str
+    key: str = field(repr=False)
+    socket: str = "/var/run/docker.sock"
+
+
+@dataclass(frozen=True, slots=True)
+class PlainText:
+    """Permission of an administrator to use an engine on the network without certificates."""
+
+
+Credentials = TlsMaterial | SshMaterial | PlainText
+
+
+@dataclass(frozen=True, slots=True)
 class RegistryCredentials:
     username: str
     password: str = field(repr=False)

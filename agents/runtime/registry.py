@@ -10,23 +10,23 @@ from django.conf import settings
 from agents.runtime.addresses import SHARED, SIMULATED
 from agents.runtime.docker.async_runtime import DockerAsyncRuntime
 from agents.runtime.docker.sync_runtime import DockerRuntime
-from agents.runtime.port import ContainerRuntime, TlsMaterial
+from agents.runtime.port import ContainerRuntime, Credentials
 from agents.runtime.port_async import AsyncRuntime
 from agents.runtime.simulated.async_runtime import SimulatedAsyncRuntime
 from agents.runtime.simulated.runtime import SimulatedRuntime
 from agents.runtime.simulated.state import Behaviour, shared_state
 from common.values.resources import MILLI
 
-Key = tuple[str, TlsMaterial | None]
+Key = tuple[str, Credentials | None]
 
 _lock = Lock()
 _runtimes: dict[Key, ContainerRuntime] = {}
 _async_runtimes: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Key, AsyncRuntime]] = WeakKeyDictionary()
 
 
-def runtime_for(address: str, tls: TlsMaterial | None = None) -> ContainerRuntime:
+def runtime_for(address: str, credentials: Credentials | None = None) -> ContainerRuntime:
     """Return the runtime for an agent's address. It connects at its first call and reconnects after
-    a failure. Raises RuntimeRefused for a network address without certificates.
+    a failure. Raises RuntimeRefused for a network address without credentials.
 
     `simulated://name?cpu=8&mem_gib=16&delay_ms=100&image=berth/python:1` is a simulated engine in
     the memory of this process. With `shared=1` all processes of the portal share its state and it
@@ -34,9 +34,9 @@ def runtime_for(address: str, tls: TlsMaterial | None = None) -> ContainerRuntim
     containers behave.
     """
     with _lock:
-        if (address, tls) not in _runtimes:
-            _runtimes[address, tls] = _make(address, tls)
-        return _runtimes[address, tls]
+        if (address, credentials) not in _runtimes:
+            _runtimes[address, credentials] = _make(address, credentials)
+        return _runtimes[address, credentials]
 
 
 def adopt_runtime(address: str, runtime: ContainerRuntime) -> None:
@@ -45,16 +45,16 @@ def adopt_runtime(address: str, runtime: ContainerRuntime) -> None:
         _runtimes[address, None] = runtime
 
 
-def async_runtime_for(address: str, tls: TlsMaterial | None = None) -> AsyncRuntime:
+def async_runtime_for(address: str, credentials: Credentials | None = None) -> AsyncRuntime:
     """Return the async runtime for an agent's address in the running event loop."""
     runtimes = _async_runtimes.setdefault(asyncio.get_running_loop(), {})
-    if (address, tls) not in runtimes:
-        runtime = runtime_for(address, tls)
+    if (address, credentials) not in runtimes:
+        runtime = runtime_for(address, credentials)
         if isinstance(runtime, SimulatedRuntime):
-            runtimes[address, tls] = SimulatedAsyncRuntime(runtime)
+            runtimes[address, credentials] = SimulatedAsyncRuntime(runtime)
         else:
-            runtimes[address, tls] = DockerAsyncRuntime(address, tls)
-    return runtimes[address, tls]
+            runtimes[address, credentials] = DockerAsyncRuntime(address, credentials)
+    return runtimes[address, credentials]
 
 
 async def close_async_runtimes() -> None:
@@ -63,9 +63,9 @@ async def close_async_runtimes() -> None:
         await runtime.close()
 
 
-def _make(address: str, tls: TlsMaterial | None) -> ContainerRuntime:
+def _make(address: str, credentials: Credentials | None) -> ContainerRuntime:
     if not address.startswith(SIMULATED):
-        return DockerRuntime(address, tls)
+        return DockerRuntime(address, credentials)
     parts = urlsplit(address)
     options = {name: values[0] for name, values in parse_qs(parts.query).items()}
     is_shared = SHARED in parts.query

@@ -1,6 +1,6 @@
 from django.urls import path
 
-from agents.web import groups, health_rules, limits, reservations, sharing, vendors, views
+from agents.web import connections, groups, health_rules, limits, reservations, sharing, vendors, views
 
 GROUP = "resource-groups/<int:group_id>/"
 RESERVATION = f"{GROUP}reservations/<int:reservation_id>/"
@@ -8,6 +8,16 @@ SHARING_RULE = "accelerators/sharing/<int:group_id>/<int:rule_id>/"
 
 urlpatterns = [
     path("agents/", views.agent_list, name="agents"),
+    path("agents/new/", connections.new_agent, name="new-agent"),
+    path("agents/invitations/<str:machine>/", connections.invitation_state, name="agent-invitation"),
+    path(
+        "agents/invitations/<int:pk>/cancel/",
+        connections.cancel_invitation,
+        name="cancel-invitation",
+    ),
+    path("agents/<int:agent_id>/certificate/", connections.issue_again, name="agent-certificate"),
+    path("agents/<int:agent_id>/revoke/", connections.revoke, name="agent-revoke"),
+    path("join/<str:code>/", connections.join_script, name="join-machine"),
     path("agents/export/", views.agent_export, name="agents-export"),
     path("agents/<int:agent_id>/check/", views.check_agent, name="agent-check"),
     path("agents/<int:agent_id>/state/", views.change_state, name="agent-state"),

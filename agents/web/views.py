@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_GET, require_POST
 
-from accounts.selectors import sees_everything
+from accounts.selectors import may_do_everything, sees_everything
 from accounts.tenancy.preferences import column_choice
 from agents.core.states import AgentState
 from agents.machines.service import change_agent_state, refresh_agent
@@ -74,6 +74,9 @@ TABLE = define_table(
 MOVES = {
     AgentState.DRAINING: gettext_noop("“{name}” takes no new sessions; those that run there go on."),
     AgentState.CONNECTED: gettext_noop("“{name}” takes sessions again."),
+    AgentState.MAINTENANCE: gettext_noop(
+        "“{name}” is in maintenance: it takes no sessions and may be silent."
+    ),
 }
 EXPORTED = (
     "name", "state", "resource group", "architecture", "engine", "cores", "cores occupied", "memory bytes",
@@ -102,6 +105,7 @@ def agent_list(request: HttpRequest) -> HttpResponse:
         "columns": listing.columns,
         "rows": [agent_row(agent, actor, listing.columns.shown, percents.get(agent.pk)) for agent in page],
         "is_admin": sees_everything(actor),
+        "may_add": may_do_everything(actor),
     }
     return render_page_or_fragment(request, "agents/list.html", "agents/_list.html", context)
 
@@ -122,7 +126,8 @@ def change_state(request: HttpRequest, agent_id: int) -> HttpResponse:
     wanted = request.POST.get("to", "")
     if wanted not in MOVES:
         raise InvalidInput(
-            _("There is no such state to bring a machine into."), hint=_("Write draining or connected.")
+            _("There is no such state to bring a machine into."),
+            hint=_("Write draining, maintenance or connected."),
         )
     to = AgentState(wanted)
     back = local_url(request, request.POST.get("back") or reverse("agents"))
@@ -132,7 +137,7 @@ def change_state(request: HttpRequest, agent_id: int) -> HttpResponse:
         messages.error(request, f"{refusal.message} {refusal.hint}".strip())
         return redirect(back)
     sentence = _(MOVES[to]).format(name=agent.name)
-    other = next(state for state in MOVES if state is not to)
+    other = AgentState.DRAINING if to is AgentState.CONNECTED else AgentState.CONNECTED
     offer_undo(request, sentence, reverse("agent-state", args=[agent_id]), {"to": other.value, "back": back})
     return redirect(back)
 

@@ -26,6 +26,8 @@ class TaskName(StrEnum):
     MEASURE_DEVICES = "agents.measure_devices"
     KEEP_METERS = "agents.keep_meters"
     KEEP_RELAYS = "agents.keep_relays"
+    ADMIT_MACHINES = "agents.admit_machines"
+    RENEW_CERTIFICATES = "agents.renew_certificates"
     LAUNCH_SESSION = "sessions_app.launch_session"
     TERMINATE_SESSION = "sessions_app.terminate_session"
     RECONCILE_SESSIONS = "sessions_app.reconcile_sessions"
@@ -56,6 +58,7 @@ QUEUES = dict.fromkeys(TaskName, "maintenance") | {
     TaskName.LAUNCH_SESSION: "launch",
     TaskName.TERMINATE_SESSION: "ends",
     TaskName.HEARTBEAT_AGENTS: "default",
+    TaskName.ADMIT_MACHINES: "default",
     TaskName.RECONCILE_SESSIONS: "default",
     TaskName.SETTLE_DEPENDENTS: "default",
     TaskName.LOOK_AT_ARRAY: "default",

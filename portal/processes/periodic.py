@@ -22,6 +22,8 @@ PERIODS_S = {
     TaskName.TICK: 5,
     TaskName.FORGET_TICKS: 600,
     TaskName.HEARTBEAT_AGENTS: 10,
+    TaskName.ADMIT_MACHINES: 5,
+    TaskName.RENEW_CERTIFICATES: 3600,
     TaskName.COPY_IMAGES: 30,
     TaskName.DISCOVER_DEVICES: 10,
     TaskName.KEEP_WALLS: 30,

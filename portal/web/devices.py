@@ -21,7 +21,7 @@ from agents.accelerators.base import DeviceUse
 from agents.accelerators.description import tells_use
 from agents.core.device_states import DeviceState, device_state
 from agents.core.mig_layouts import MigSizes, mig_sizes
-from agents.core.states import AgentState
+from agents.core.states import AgentState, is_legal
 from agents.machines.withholding import (
     RELEASABLE,
     device_history,
@@ -30,10 +30,11 @@ from agents.machines.withholding import (
     release_device,
 )
 from agents.metering.readings import present_uses, use_words
-from agents.models import Agent, AgentDevice
+from agents.models import Agent, AgentDevice, ConnectionKind
 from agents.selectors import access_agent
 from agents.sharing.mig_partitions import request_layout, request_layout_of_model
 from agents.web.groups import superadmin_or_404
+from agents.web.machine_facts import machine_facts, machine_warnings
 from agents.web.rows import device_errors
 from common import clock
 from common.actors import Actor
@@ -106,6 +107,11 @@ def agent_page(request: HttpRequest, agent_id: int) -> HttpResponse:
         "more": there.count() - len(sessions) if len(sessions) == SHOWN_SESSIONS else 0,
         "can_check": may_drain,
         "device_errors": device_errors(agent) if sees_everything(actor) else (),
+        "facts": machine_facts(agent) if sees_everything(actor) else (),
+        "warnings": machine_warnings(agent) if sees_everything(actor) else (),
+        "is_issued": agent.connection.get("kind") == ConnectionKind.ISSUED,
+        "can_maintain": may_drain and is_legal(AgentState(agent.state), AgentState.MAINTENANCE),
+        "can_retire": may_drain and is_legal(AgentState(agent.state), AgentState.RETIRED),
         "can_drain": may_drain and agent.state == AgentState.CONNECTED,
         "can_resume": may_drain and agent.state in (AgentState.DRAINING, AgentState.MAINTENANCE),
     }

@@ -195,6 +195,13 @@ GET    agents-export                       in         200        200        200 
 GET    agent-drain                         in         403        403        403        403        403        403        200        403        403
 POST   agent-check                         in         403        403        403        403        403        403        302        403        403
 POST   agent-state                         in         403        403        403        403        403        403        302        403        403  drain
+GET    new-agent                           in         404        404        404        404        404        404        200        404        404
+POST   new-agent                           in         404        404        404        404        404        404        422        404        404
+GET    agent-invitation                    in         404        404        404        404        404        404        302        404        404
+POST   cancel-invitation                   in         404        404        404        404        404        404        404        404        404
+POST   agent-certificate                   in         404        404        404        404        404        404        409        404        404
+POST   agent-revoke                        in         404        404        404        404        404        404        302        404        404
+GET    join-machine                        404        404        404        404        404        404        404        404        404        404
 GET    queue                               in         200        200        200        200        200        200        200        200        200
 GET    expected-starts                     in         200        200        200        200        200        200        200        200        200
 GET    accelerators                        in         404        404        404        404        404        404        200        404        200
@@ -355,6 +362,14 @@ GET    api-preferences                     401        200        200        200 
 PATCH  api-preferences                     401        200        200        200        200        200        200        200        200        200
 GET    api-images                          401        200        200        200        200        200        200        200        200        200
 GET    api-agents                          401        200        200        200        200        200        200        200        200        200
+POST   api-agents                          401        403        403        403        403        403        403        400        403        403
+GET    api-agent-invitations               401        403        403        403        403        403        403        200        403        403
+POST   api-agent-invitations               401        403        403        403        403        403        403        400        403        403
+DELETE api-agent-invitation                401        403        403        403        403        403        403        404        403        403
+GET    api-agent-ssh-key                   401        403        403        403        403        403        403        200        403        403
+POST   api-agent-certificate               401        403        403        403        403        403        403        409        403        403
+DELETE api-agent-certificate               401        403        403        403        403        403        403        204        403        403
+POST   api-agent-state                     401        403        403        403        403        403        403        400        403        403
 GET    api-resource-groups                 401        200        200        200        200        200        200        200        200        200
 GET    api-queue                           401        200        200        200        200        200        200        200        200        200
 GET    api-resource-group                  401        200        200        200        200        200        200        200        200        200

@@ -150,6 +150,7 @@ class World:
             "app": "p8000",
             "provider": "absent",
             "code": "absent",
+            "machine": "absent",
             "login_id": "absent",
             "pk": 10**9,
             "key": "absent",

@@ -10,9 +10,12 @@ from typing import Any
 
 import aiohttp
 
+from agents.runtime.addresses import UNIX
 from agents.runtime.docker.connection import CALL_TIMEOUT_S, CONNECT_TIMEOUT_S, fault_of_answer
 from agents.runtime.docker.stream import READ_BYTES, Stream, hijack
-from agents.runtime.port import RuntimeFault, RuntimeRefused, RuntimeUnavailable, TlsMaterial
+from agents.runtime.endpoints import endpoint_of
+from agents.runtime.port import Credentials, RuntimeFault, RuntimeUnavailable, TlsMaterial
+from agents.runtime.ssh_tunnels import last_error
 
 PATH_STAT_HEADER = "X-Docker-Container-Path-Stat"
 REFUSAL_BYTES = 2**12
@@ -29,22 +32,19 @@ def translated(address: str) -> Iterator[None]:
     try:
         yield
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        why = str(error) or type(error).__name__
+        why = last_error(address) or str(error) or type(error).__name__
         raise RuntimeUnavailable(f"Engine {address} does not answer: {why}") from error
 
 
 class EngineHttp:
     """HTTP connections to one engine, for one event loop.
-    `address` is `unix:///path`, or `tcp://host:port` with TLS material.
+    `address` is `unix:///path`, `tcp://host:port` or `ssh://user@host`.
     """
 
-    def __init__(self, address: str, tls: TlsMaterial | None) -> None:
+    def __init__(self, address: str, credentials: Credentials | None) -> None:
         self.address = address
-        self._tls = _ssl_context(tls) if tls else None
-        self._is_local = address.startswith("unix://")
-        if not self._is_local and tls is None:
-            raise RuntimeRefused(f"Engine {address}: only a local socket may be used without certificates.")
-        self._base = "http://engine" if self._is_local else address.replace("tcp://", "https://", 1)
+        self._endpoint = endpoint_of(address, credentials)
+        self._tls = _ssl_context(self._endpoint.tls) if self._endpoint.tls else None
         self._http: aiohttp.ClientSession | None = None
         self.scans = asyncio.Semaphore(SCANS)
 
@@ -81,7 +81,7 @@ class EngineHttp:
     async def hijack(self, url: str, body: Mapping[str, object]) -> tuple[Stream, bytes]:
         """Upgrade a connection to a raw stream; return the stream and the bytes already received."""
         with translated(self.address):
-            return await hijack(self.address, self._tls, url, json.dumps(body).encode())
+            return await hijack(self._endpoint.url, self._tls, url, json.dumps(body).encode())
 
     async def close(self) -> None:
         if self._http is not None:
@@ -92,7 +92,9 @@ class EngineHttp:
         self, method: str, url: str, query: Mapping[str, str], **more: Any
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         with translated(self.address):
-            async with self._session().request(method, self._base + url, params=query, **more) as answer:
+            async with self._session().request(
+                method, self._endpoint.http_url + url, params=query, **more
+            ) as answer:
                 if answer.status >= 400:
                     raise await _fault(answer)
                 yield answer
@@ -102,10 +104,10 @@ class EngineHttp:
         loop.
         """
         if self._http is None:
-            path = self.address.removeprefix("unix://")
+            path = self._endpoint.url.removeprefix(UNIX)
             connector = (
                 aiohttp.UnixConnector(path, limit=0)
-                if self._is_local
+                if self._endpoint.is_socket
                 else aiohttp.TCPConnector(ssl=self._tls or False, limit=0)
             )
             timeout = aiohttp.ClientTimeout(total=CALL_TIMEOUT_S, sock_connect=CONNECT_TIMEOUT_S)

@@ -10,7 +10,7 @@ from agents.runtime.docker.async_http import EngineHttp, translated
 from agents.runtime.docker.exec import DockerProcess, end_owned_processes
 from agents.runtime.docker.files import DockerFiles
 from agents.runtime.docker.log_entries import START, LogPart, LogPosition
-from agents.runtime.port import ContainerGone, TlsMaterial
+from agents.runtime.port import ContainerGone, Credentials
 from agents.runtime.port_async import MEASURE_TIMEOUT_S, AsyncRuntime, Process, ProcessSpec
 from agents.runtime.port_files import ContainerFiles
 from agents.runtime.usage import ContainerUsage, parse_usage
@@ -18,12 +18,12 @@ from agents.runtime.usage import ContainerUsage, parse_usage
 
 class DockerAsyncRuntime(AsyncRuntime):
     """One Docker engine, for one event loop.
-    `address` is `unix:///path`, or `tcp://host:port` with TLS material.
+    `address` is `unix:///path`, `tcp://host:port` or `ssh://user@host`.
     """
 
-    def __init__(self, address: str, tls: TlsMaterial | None = None) -> None:
+    def __init__(self, address: str, credentials: Credentials | None = None) -> None:
         self.address = address
-        self._http = EngineHttp(address, tls)
+        self._http = EngineHttp(address, credentials)
 
     async def open_process(self, name: str, spec: ProcessSpec) -> Process:
         process = DockerProcess(self._http, name, spec)

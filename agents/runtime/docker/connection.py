@@ -20,9 +20,11 @@ import requests
 import urllib3
 
 from agents.runtime.docker.encoding import ChannelSplitter, files_archive, parse_instant
+from agents.runtime.endpoints import Endpoint, endpoint_of
 from agents.runtime.port import (
     HELPER_FILES_AT,
     ContainerGone,
+    Credentials,
     DeviceUnavailable,
     HelperSpec,
     ImageMissing,
@@ -82,12 +84,12 @@ class EngineClient(docker.APIClient):
     authority.
     """
 
-    def __init__(self, address: str, tls: TlsMaterial | None, api_version: str) -> None:
+    def __init__(self, endpoint: Endpoint, api_version: str) -> None:
         super().__init__(
-            base_url=address,
+            base_url=endpoint.url,
             version=api_version,
             timeout=CALL_TIMEOUT_S,
-            tls=_tls_config(tls) or False,
+            tls=_tls_config(endpoint.tls) or False,
         )
         self.trust_env = False
 
@@ -116,11 +118,9 @@ class Connection:
     Thread-safe.
     """
 
-    def __init__(self, address: str, tls: TlsMaterial | None) -> None:
-        if not address.startswith("unix://") and tls is None:
-            raise RuntimeRefused(f"Engine {address}: only a local socket may be used without certificates.")
+    def __init__(self, address: str, credentials: Credentials | None) -> None:
         self.address = address
-        self._tls = tls
+        self.endpoint = endpoint_of(address, credentials)
         self._lock = Lock()
         self._client: EngineClient | None = None
         self._circuit = Circuit(self._ping, TRANSPORT_FAULTS)
@@ -148,7 +148,7 @@ class Connection:
             client.get(f"{client.base_url}/_ping", timeout=PING_TIMEOUT_S).raise_for_status()
         except TRANSPORT_FAULTS as error:
             self.forget()
-            raise ConnectionError(root_cause(error)) from error
+            raise ConnectionError(self.endpoint.explain(root_cause(error))) from error
 
     def client(self) -> EngineClient:
         """Return the client, which uses the engine's API version, negotiated once per connection."""
@@ -158,11 +158,11 @@ class Connection:
             return self._client
 
     def _connect(self) -> EngineClient:
-        first = EngineClient(self.address, self._tls, docker.constants.MINIMUM_DOCKER_API_VERSION)
+        first = EngineClient(self.endpoint, docker.constants.MINIMUM_DOCKER_API_VERSION)
         answer = first.get(f"{first.base_url}/version", timeout=CONNECT_TIMEOUT_S)
         first.close()
         answer.raise_for_status()
-        return EngineClient(self.address, self._tls, answer.json()["ApiVersion"])
+        return EngineClient(self.endpoint, answer.json()["ApiVersion"])
 
     def forget(self) -> None:
         """Drop the client, so that the next use reconnects; calls in progress end by themselves."""
@@ -201,7 +201,7 @@ def translated(
             raise fault_of_answer(error.status_code or 500, str(error.explanation or error)) from error
         except TRANSPORT_FAULTS as error:
             self.connection.note_failure()
-            why = root_cause(error)
+            why = self.connection.endpoint.explain(root_cause(error))
             raise RuntimeUnavailable(f"Engine {self.connection.address} does not answer: {why}") from error
         self.connection.note_answer()
         pause(method.__name__)

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TypeVar
 from urllib.parse import urlsplit
 
+from agents.runtime.addresses import UNIX
 from agents.runtime.docker.connection import CONNECT_TIMEOUT_S, fault_of_answer
 from agents.runtime.port import RuntimeUnavailable
 
@@ -162,16 +163,18 @@ class TlsStream(Stream):
 
 
 async def connect(address: str, tls: ssl.SSLContext | None) -> Stream:
-    """Open a stream to `unix:///path` or, with TLS, `tcp://host:port`.
+    """Open a stream to `unix:///path` or `tcp://host:port`.
     Raises OSError, TimeoutError.
     """
     async with asyncio.timeout(CONNECT_TIMEOUT_S):
-        if tls is None:
-            path = address.removeprefix("unix://")
+        if address.startswith(UNIX):
+            path = address.removeprefix(UNIX)
             return PlainStream(*await asyncio.open_unix_connection(path, limit=HELD_BYTES))
         place = urlsplit(address)
         host = place.hostname or ""
         plain = PlainStream(*await asyncio.open_connection(host, place.port, limit=HELD_BYTES))
+        if tls is None:
+            return plain
         stream = TlsStream(plain, tls, host)
         try:
             await stream.shake_hands()

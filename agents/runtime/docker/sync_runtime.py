@@ -59,6 +59,7 @@ from agents.runtime.port import (
     ContainerSpec,
     ContainerState,
     ContainerStatus,
+    Credentials,
     EngineInfo,
     HelperSpec,
     ImageInfo,
@@ -71,7 +72,6 @@ from agents.runtime.port import (
     ProcessResult,
     ProcessTimeout,
     RegistryCredentials,
-    TlsMaterial,
 )
 
 HEARTBEAT_TIMEOUT_S = 5
@@ -89,10 +89,10 @@ itself.
 
 
 class DockerRuntime(ContainerRuntime):
-    """One Docker engine. `address` is `unix:///path`, or `tcp://host:port` with TLS material."""
+    """One Docker engine. `address` is `unix:///path`, `tcp://host:port` or `ssh://user@host`."""
 
-    def __init__(self, address: str, tls: TlsMaterial | None = None) -> None:
-        self.connection = Connection(address, tls)
+    def __init__(self, address: str, credentials: Credentials | None = None) -> None:
+        self.connection = Connection(address, credentials)
         self._owners = VolumeOwners()
 
     @property

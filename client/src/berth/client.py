@@ -1,6 +1,6 @@
 """Entry point of the library: `Client()`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
@@ -120,6 +120,36 @@ class Client:
 
     def agents(self) -> Iterator[Agent]:
         return iterate(self.transport, "agents/", Agent)
+
+    def find_agent(self, name: str) -> Agent:
+        """Find an agent by its name. Raises NotFound."""
+        for agent in self.agents():
+            if agent.name == name:
+                return agent
+        raise NotFound(f"There is no agent “{name[:80]}”.", hint="Which there are: berth agent ls.")
+
+    def add_agent(self, values: Mapping[str, Any]) -> Agent:
+        """Add a machine whose engine answers; values as in REST. For superadmins."""
+        return decode(Agent, self.transport.request("POST", "agents/", json=values).json())
+
+    def invite_machine(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Have certificates issued for a machine; the answer has `script_url`. For superadmins."""
+        answer = self.transport.request("POST", "agents/invitations/", json=values).json()
+        assert isinstance(answer, dict)
+        return answer
+
+    def agent_ssh_key(self) -> str:
+        """Return the public key with which Berth signs in on machines. For superadmins."""
+        return str(self.transport.request("GET", "agents/ssh-key/").json()["public_key"])
+
+    def change_agent_state(self, agent: Agent, state: str) -> Agent:
+        """Bring an agent into “draining”, “maintenance”, “retired” or “connected”. For superadmins."""
+        answer = self.transport.request("POST", f"agents/{agent.id}/state/", json={"state": state})
+        return decode(Agent, answer.json())
+
+    def revoke_agent(self, agent: Agent) -> None:
+        """Retire an agent; the portal forgets how it was reached. For superadmins."""
+        self.transport.request("DELETE", f"agents/{agent.id}/certificate/")
 
     def devices(self) -> Iterator[Device]:
         """Yield all accelerators as they are now. For superadmins and monitors."""

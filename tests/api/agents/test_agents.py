@@ -92,4 +92,4 @@ def test_page_without_machines_says_what_comes_next(
     people: People, browser_of: Callable[[User], Client]
 ) -> None:
     client = browser_of(people.superadmin)
-    assert "register_agent" in client.get("/agents/").content.decode()
+    assert "Add machine" in client.get("/agents/").content.decode()

@@ -23,6 +23,7 @@ from berth.cli import (
     folders,
     groups,
     lists,
+    machines,
     policies,
     preferences,
     presets,
@@ -137,7 +138,7 @@ app.add_typer(presets.app, name="preset")
 app.add_typer(arrays.app, name="array")
 app.add_typer(callbacks.app, name="callback")
 app.add_typer(lists.image_app, name="image")
-app.add_typer(lists.agent_app, name="agent")
+app.add_typer(machines.agent_app, name="agent")
 groups.project_app.add_typer(rules.rule_app, name="rule")
 app.add_typer(groups.project_app, name="project")
 reservations.add_to(resource_groups.app)

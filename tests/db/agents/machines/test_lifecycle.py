@@ -89,7 +89,7 @@ def test_registering_again_is_a_refresh(agent: Agent) -> None:
 
 def test_one_machine_is_one_agent(agent: Agent, engine: LostRuntime) -> None:
     adopt_runtime("simulated://same-machine", engine)
-    with pytest.raises(InvalidInput, match="belongs to another agent"):
+    with pytest.raises(InvalidInput, match="is that of the agent “here” already"):
         machines_service.register_agent(actor=SYSTEM, name="there", address="simulated://same-machine")
 
 

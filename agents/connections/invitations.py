@@ -1,0 +1,201 @@
+"""Machines whose certificates Berth issues: invited, fetched once, admitted when the engine answers."""
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import structlog
+from django.conf import settings
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from accounts.selectors import require_superadmin
+from agents.connections import authority
+from agents.connections.join_script import render_script
+from agents.connections.probe import check_engine
+from agents.machines.addresses import check_address, host_of
+from agents.machines.service import register_agent
+from agents.models import Agent, ConnectionKind, MachineInvitation, Realm, ResourceGroup, credentials_of
+from agents.models.connection import KEYS
+from agents.runtime.addresses import TCP
+from agents.runtime.endpoints import endpoint_of
+from agents.selectors import access_agent, access_resource_group
+from common import clock
+from common.actors import SYSTEM, Actor
+from common.audit import audit_log
+from common.db.validation import validate_model
+from common.errors import BerthError, Conflict, InvalidInput, NotFound
+from common.values.encryption import decrypt, encrypt
+
+log = structlog.get_logger(__name__)
+
+TOKEN_LIFETIME = timedelta(hours=1)
+TRIED_FOR = timedelta(days=2)
+TRIED_AT_ONCE = 16
+ERROR_LENGTH = 500
+
+
+@transaction.atomic
+def invite_machine(
+    *,
+    actor: Actor,
+    name: str,
+    address: str,
+    resource_group: ResourceGroup | None = None,
+    more_names: Sequence[str] = (),
+    is_confirmed: bool = False,
+) -> tuple[MachineInvitation, str]:
+    """Issue a certificate for a machine that is to be added; return the invitation and the token with
+    which it fetches the certificate, once, within an hour. The machine is added when its engine
+    answers. Raises InvalidInput, Conflict.
+    """
+    require_superadmin(actor)
+    check_address(address, is_confirmed=is_confirmed)
+    if not address.startswith(TCP):
+        raise InvalidInput.at("address", _("Certificates are issued for engines at tcp://host:port."))
+    if Agent.objects.in_use().filter(name=name).exists():
+        sentence = _("There is an agent “{name}” already. Issue its certificate again on its page.")
+        raise Conflict(sentence.format(name=name))
+    invitation = MachineInvitation(
+        name=name, address=address, resource_group=resource_group or access_resource_group(actor)
+    )
+    MachineInvitation.objects.filter(name=name).delete()
+    return _issue(actor, invitation, (host_of(address), *more_names), trusted="")
+
+
+@transaction.atomic
+def issue_again(
+    *, actor: Actor, agent_id: int, is_compromised: bool = False
+) -> tuple[MachineInvitation, str]:
+    """Issue a new certificate for a machine that has one of Berth's. Until the machine uses it, the
+    old one is trusted too, unless `is_compromised`. Raises Conflict, NotFound.
+    """
+    require_superadmin(actor)
+    access_agent(actor, agent_id)
+    agent = Agent.objects.select_for_update(no_key=True).get(pk=agent_id)
+    if agent.connection.get("kind") != ConnectionKind.ISSUED:
+        raise Conflict(_("The certificate of “{name}” was not issued by Berth.").format(name=agent.name))
+    MachineInvitation.objects.filter(name=agent.name).delete()
+    invitation = MachineInvitation(
+        name=agent.name, agent=agent, address=agent.address, resource_group=agent.resource_group
+    )
+    old = "" if is_compromised else agent.connection["ca"].partition("\n\n")[0]
+    issued = _issue(actor, invitation, agent.connection["names"], trusted=old)
+    agent.connection = invitation.connection
+    agent.save(update_fields=["connection"])
+    return issued
+
+
+def _issue(
+    actor: Actor, invitation: MachineInvitation, names: Sequence[str], *, trusted: str
+) -> tuple[MachineInvitation, str]:
+    try:
+        server = authority.issue_server(names)
+    except ValueError as error:
+        raise InvalidInput.at("more_names", str(error)) from error
+    signer = authority.current_authority(Realm.ENGINE)
+    token = secrets.token_urlsafe(32)
+    # The newest first, then an empty line, which PEM ignores and `issue_again` cuts at.
+    invitation.connection = {
+        "kind": ConnectionKind.ISSUED,
+        "ca": f"{server.authority.strip()}\n\n{trusted}",
+        "names": list(names),
+        "ends_at": server.ends_at.isoformat(),
+        **authority.client_values(signer.pk),
+    }
+    invitation.certificate = server.certificate
+    invitation.key = encrypt(KEYS, server.key)
+    invitation.token_hash = _hash(token)
+    invitation.token_ends_at = clock.now() + TOKEN_LIFETIME
+    validate_model(invitation)
+    invitation.save()
+    audit_log.record(
+        actor=actor,
+        action="agents.issue_certificate",
+        target=invitation.agent,
+        changes={"name": invitation.name, "address": invitation.address, "names": list(names)},
+    )
+    return invitation, token
+
+
+@transaction.atomic
+def fetch_script(token: str) -> str:
+    """Return the script that sets a machine up, once for each token. Raises NotFound."""
+    invitation = MachineInvitation.objects.select_for_update().filter(token_hash=_hash(token)).first()
+    if invitation is None or not invitation.is_open_at(clock.now()):
+        raise NotFound(
+            _("This link was used already, or has expired."), hint=_("Issue the certificate again.")
+        )
+    script = render_script(
+        invitation.name,
+        invitation.address,
+        authority.trusted_authorities(Realm.ENGINE),
+        invitation.certificate,
+        decrypt(KEYS, invitation.key),
+    )
+    invitation.key = invitation.token_hash = ""
+    invitation.fetched_at = clock.now()
+    invitation.save(update_fields=["key", "token_hash", "fetched_at"])
+    log.info("connections.certificate_fetched", machine=invitation.name)
+    return script
+
+
+def cancel_invitation(*, actor: Actor, invitation_id: int) -> None:
+    """Withdraw the certificate of a machine that has not become an agent. Raises NotFound."""
+    require_superadmin(actor)
+    with transaction.atomic():
+        found = MachineInvitation.objects.select_for_update().filter(pk=invitation_id, agent=None).first()
+        if found is None:
+            raise NotFound(_("There is no such invitation."))
+        name = found.name
+        found.delete()
+        audit_log.record(actor=actor, action="agents.cancel_invitation", changes={"name": name})
+
+
+def script_url(token: str) -> str:
+    """Return the address at which the machine fetches its script."""
+    return f"{settings.BERTH_URL.rstrip('/')}/join/{token}/"
+
+
+def admit_machines() -> None:
+    """Add the invited machines whose engines answer; note for the others what is wrong."""
+    now = clock.now()
+    MachineInvitation.objects.exclude(agent=None).filter(token_ends_at__lt=now).delete()
+    waiting = MachineInvitation.objects.filter(agent=None, created_at__gt=now - TRIED_FOR)
+    with ThreadPoolExecutor(TRIED_AT_ONCE, thread_name_prefix="admission") as pool:
+        rows = list(waiting.select_related("resource_group"))
+        for invitation, error in zip(rows, pool.map(_refusal, rows), strict=True):
+            if error:
+                MachineInvitation.objects.filter(pk=invitation.pk).update(last_error=error[:ERROR_LENGTH])
+            else:
+                _admit(invitation)
+
+
+def _refusal(invitation: MachineInvitation) -> str:
+    """Return why the engine cannot be used yet; "" if it can. Calls no database."""
+    try:
+        check_engine(endpoint_of(invitation.address, credentials_of(invitation.connection)))
+    except BerthError as error:
+        return error.message
+    return ""
+
+
+def _admit(invitation: MachineInvitation) -> None:
+    try:
+        with transaction.atomic():
+            register_agent(
+                actor=SYSTEM,
+                name=invitation.name,
+                address=invitation.address,
+                connection=invitation.connection,
+                resource_group=invitation.resource_group,
+            )
+            invitation.delete()
+    except BerthError as error:
+        MachineInvitation.objects.filter(pk=invitation.pk).update(last_error=error.message[:ERROR_LENGTH])
+
+
+def _hash(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()

@@ -1,0 +1,80 @@
+"""Endpoints of engines: addresses with what Berth needs to be let in."""
+
+import hashlib
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from django.conf import settings
+
+from agents.runtime import ssh_tunnels
+from agents.runtime.addresses import SIMULATED, SSH, UNIX
+from agents.runtime.port import Credentials, PlainText, RuntimeRefused, SshMaterial, TlsMaterial
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """`address` is told to people; `url` is connected to: unix:///path, or tcp://host:port, over TLS
+    if there is material for it.
+    """
+
+    address: str
+    url: str
+    tls: TlsMaterial | None = field(default=None)
+
+    @property
+    def is_socket(self) -> bool:
+        return self.url.startswith(UNIX)
+
+    @property
+    def http_url(self) -> str:
+        """Base of URLs for HTTP clients that were given the socket or the certificates already."""
+        if self.is_socket:
+            return "http://engine"
+        return self.url.replace("tcp://", "https://" if self.tls else "http://", 1)
+
+    def explain(self, why: str) -> str:
+        """Return the reason of a failed connection: that of the tunnel, if there is one."""
+        return ssh_tunnels.last_error(self.address) or why
+
+
+def endpoint_of(address: str, credentials: Credentials | None) -> Endpoint:
+    """Return how an engine is connected to. Raises RuntimeRefused for a network address without
+    credentials, unless an administrator allowed plain text.
+    """
+    if address.startswith((UNIX, SIMULATED)):
+        return Endpoint(address, address)
+    if address.startswith(SSH):
+        if not isinstance(credentials, SshMaterial):
+            raise RuntimeRefused(f"Engine {address}: Berth has no key for it. Add the machine again.")
+        return Endpoint(address, f"{UNIX}{ssh_tunnels.socket_of(address, credentials)}")
+    if isinstance(credentials, TlsMaterial):
+        return Endpoint(address, address, credentials)
+    if isinstance(credentials, PlainText):
+        return Endpoint(address, address)
+    raise RuntimeRefused(f"Engine {address}: only a local socket may be used without certificates.")
+
+
+@lru_cache(maxsize=4096)
+def write_tls_files(ca: str, certificate: str, key: str) -> TlsMaterial:
+    """Write PEM texts below the data directory, readable for this account alone, and return their
+    paths; the libraries that connect to engines take files only.
+    """
+    digest = hashlib.sha256(f"{ca}\x00{certificate}\x00{key}".encode()).hexdigest()[:32]
+    home: Path = settings.DATA_DIR / "connections"
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    directory = home / digest
+    texts = {"ca.pem": ca, "cert.pem": certificate, "key.pem": key}
+    if not directory.is_dir():
+        made = Path(tempfile.mkdtemp(prefix=".", dir=home))
+        for name, text in texts.items():
+            with os.fdopen(os.open(made / name, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+                file.write(text)
+        try:
+            made.rename(directory)
+        except OSError:  # another process was faster
+            shutil.rmtree(made)
+    return TlsMaterial(*(str(directory / name) for name in texts))
