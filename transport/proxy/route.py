@@ -1,12 +1,16 @@
 """Ways to open a connection to a container: directly, or over a relay on its machine."""
 
 import asyncio
+import socket
 import ssl
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TypeVar
 
 P = TypeVar("P", bound=asyncio.Protocol)
+
+LOST_S = 12
+"""Seconds without a sign of life of the other machine, after which a connection is closed."""
 
 _RETRY_S = 0.1
 
@@ -56,13 +60,23 @@ class TlsRelayRoute(Route):
         loop, name = asyncio.get_running_loop(), self._name_of(host, port)
         while True:
             try:
-                _, protocol = await loop.create_connection(
+                transport, protocol = await loop.create_connection(
                     make_protocol, self._host, self._port, ssl=self._tls, server_hostname=name
                 )
             except (ConnectionRefusedError, ConnectionResetError):
                 await asyncio.sleep(_RETRY_S)  # the relay is being restarted; the caller's limit ends this
             else:
+                _notice_a_lost_machine(transport)
                 return protocol
+
+
+def _notice_a_lost_machine(transport: asyncio.BaseTransport) -> None:
+    """Have the kernel end the connection when the machine confirms nothing for LOST_S."""
+    end: socket.socket = transport.get_extra_info("socket")
+    end.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, LOST_S * 1000)
+    end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    end.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, LOST_S)
+    end.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, LOST_S // 3)
 
 
 DIRECT = DirectRoute()
