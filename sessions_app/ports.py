@@ -66,7 +66,7 @@ class HypotheticalSession:
 
     group: ResourceGroup
     architecture: str
-    slots: ResourceSlots
+    containers: tuple[ResourceSlots, ...]
     keys: Collection[tuple[Level, int]]
     scopes: Sequence[Scope]
     budgets: Sequence[BudgetState]
@@ -80,6 +80,7 @@ class HypotheticalSession:
     device_api_version: int = 0
     linked_devices: bool = False
     isolation: str = ""
+    gang: str = "anywhere"  # where several containers may be
     placement_key: str = ""  # "": no placement group, or a new array
     placement_rule: str = ""
 

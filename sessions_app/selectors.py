@@ -120,6 +120,9 @@ def running_kernel(session: ComputeSession, name: str = "main1") -> Kernel:
     kernel = find_kernel(session, name)
     if not session.is_running or kernel.agent is None:
         raise not_running(session, hint=_("Wait until it runs, or start another one."))
+    if kernel.ended_at is not None:
+        sentence = _("The container {name} of “{session}” has ended; the session goes on without it.")
+        raise Conflict(sentence.format(name=kernel.name, session=session.name))
     return kernel
 
 

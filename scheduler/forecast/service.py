@@ -120,9 +120,9 @@ def forecast_start(question: HypotheticalSession) -> StartForecast:
         id=uuid4(),
         enqueued_at=now,
         requirements=_requirements(question, cached.snapshot, named),
-        kernel_ids=(uuid4(),),
+        kernel_ids=tuple([uuid4() for _ in question.containers]),
         priority=question.priority,
-        scopes=named + limits.keys_for(session_type, owner_id, question.slots),
+        scopes=named + limits.keys_for(session_type, owner_id, _union(question.containers)),
         tenants=named[:TENANT_SCOPES],
         max_runtime=None if question.lasts_s is None else timedelta(seconds=question.lasts_s),
     )
@@ -164,18 +164,26 @@ def forecast_start(question: HypotheticalSession) -> StartForecast:
 def _requirements(question: HypotheticalSession, snapshot: Snapshot, scopes: tuple[str, ...]) -> Requirements:
     return Requirements(
         question.architecture,
-        (question.slots,),
+        question.containers,
         question.designated_agent_id,
         snapshot.reservations_for(scopes),
         question.may_run_elsewhere,
         question.device_model,
+        gang=Gang(question.gang) if len(question.containers) > 1 else Gang.ANYWHERE,
         placement_group=placement_group(question.placement_key, question.placement_rule),
         device_mem_bytes=question.device_mem_bytes,
         device_api_version=question.device_api_version,
         linked_devices=question.linked_devices,
-        least_isolation=least_isolation(question.slots, question.isolation),
-        closed_agents=closed_agents(snapshot.agents, snapshot.sharers, project_of(scopes), question.slots),
+        least_isolation=max(least_isolation(slots, question.isolation) for slots in question.containers),
+        closed_agents=closed_agents(
+            snapshot.agents, snapshot.sharers, project_of(scopes), question.containers[0]
+        ),
     )
+
+
+def _union(containers: Iterable[ResourceSlots]) -> dict[str, int]:
+    """Return one amount for each slot that a container requests."""
+    return {name: amount for slots in containers for name, amount in slots.items()}
 
 
 def forecast_wait(session: ComputeSession) -> WaitForecast | None:

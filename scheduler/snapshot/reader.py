@@ -66,7 +66,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _WAITING = f"""
     SELECT session.id AS session_id, kernel.id AS kernel_id,
            (extract(epoch FROM coalesce(session.eligible_at, session.created_at)) * 1000000)::bigint AS since_us,
-           session.priority, session.requested_slots::text AS slots, image.architecture,
+           session.priority, coalesce(kernel.requested_slots, session.requested_slots)::text AS slots, image.architecture,
            session.type AS session_type, session.domain_id, session.project_id, session.owner_id,
            session.keypair_id, session.max_runtime_s, session.designated_agent_id AS agent_id,
            session.may_run_elsewhere, session.device_model, session.device_mem_bytes,
@@ -77,7 +77,7 @@ _WAITING = f"""
     JOIN {ContainerImage._meta.db_table} AS image ON image.id = session.image_id
     WHERE session.resource_group_id = %(group)s AND session.status = 'PENDING' AND session.started_at IS NULL
       AND session.ended_at IS NULL AND session.held_for = '' AND session.stops_at IS NULL
-    ORDER BY session.id, kernel.role, kernel.index
+    ORDER BY session.id, kernel.rank
 """
 TENANT_SCOPES = 3  # a session's first scopes: domain, project, owner; a keypair has no share of its own
 
@@ -342,10 +342,12 @@ class _SessionScopes:
         # One object for all keypairs of an owner: the engine compares tenants by identity first.
         self._tenants: dict[tuple[str, ...], tuple[str, ...]] = {}
 
-    def keys_for(self, row: _WaitingKernel) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def keys_for(self, kernels: Sequence[_WaitingKernel]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the engine's keys of all scopes of a session, and of those that have a share."""
+        row = kernels[0]
         ids = row.domain_id, row.project_id, row.owner_id, row.keypair_id
-        whose = (*ids, row.session_type, row.slots) if self._limits else ids
+        asked = tuple([kernel.slots for kernel in kernels]) if self._limits else ()
+        whose = (*ids, row.session_type, asked) if self._limits else ids
         known = self._known.get(whose)
         if known is None:
             keys = ScopeIds(*ids).keys()
@@ -353,7 +355,8 @@ class _SessionScopes:
             scopes = tuple(scope_key(*key) for key in keys)
             tenants = self._tenants.setdefault(scopes[:TENANT_SCOPES], scopes[:TENANT_SCOPES])
             if self._limits:
-                scopes += self._limits.keys_for(row.session_type, row.owner_id, json.loads(row.slots))
+                slots = {name: amount for text in set(asked) for name, amount in json.loads(text).items()}
+                scopes += self._limits.keys_for(row.session_type, row.owner_id, slots)
             known = self._known[whose] = scopes, tenants
         return known
 
@@ -375,15 +378,14 @@ def _read_pending(
     for session_id, same_session in groupby(rows, key=attrgetter("session_id")):
         kernels = list(same_session)
         row = kernels[0]  # each row repeats the columns of its session
-        scopes, tenants = scopes_of_all.keys_for(row)
+        scopes, tenants = scopes_of_all.keys_for(kernels)
         if row.group_key is not None:
             group_keys.add(row.group_key)
         if reservations:
             may_use = NO_RESERVATIONS.union(*(reservations.get(key, ()) for key in scopes))
         requirements = requirements_for(
             row.architecture,
-            row.slots,
-            len(kernels),
+            tuple([kernel.slots for kernel in kernels]),
             may_use,
             row.agent_id,
             row.may_run_elsewhere,
@@ -414,8 +416,7 @@ def _read_pending(
 
 def _requirements(  # noqa: PLR0913 -- all by name
     architecture: str,
-    asked: str,
-    kernel_count: int,
+    asked: tuple[str, ...],
     reservations: frozenset[int],
     agent_id: int | None,
     may_run_elsewhere: bool,
@@ -428,8 +429,8 @@ def _requirements(  # noqa: PLR0913 -- all by name
     linked_devices: bool,
     isolation: str,
 ) -> Requirements:
-    slots = ResourceSlots(json.loads(asked))
-    kernels = (slots,) * kernel_count
+    slots_of = {text: ResourceSlots(json.loads(text)) for text in asked}
+    kernels = tuple([slots_of[text] for text in asked])
     return Requirements(
         architecture,
         kernels,
@@ -437,12 +438,12 @@ def _requirements(  # noqa: PLR0913 -- all by name
         reservations,
         may_run_elsewhere,
         device_model,
-        Gang(gang) if kernel_count > 1 else Gang.ANYWHERE,
+        Gang(gang) if len(kernels) > 1 else Gang.ANYWHERE,
         placement_group(group, rule),
         device_mem_bytes,
         device_api_version,
         linked_devices,
-        least_isolation(slots, isolation),
+        max(least_isolation(slots, isolation) for slots in slots_of.values()),
     )
 
 

@@ -16,6 +16,7 @@ from common.values.resources import ResourceSlots, format_slots
 from images.selectors import allow_list_values
 from sessions_app.admission.inputs import AdmissionInputs
 from sessions_app.admission.names import name_conflict
+from sessions_app.core.placement import Gang
 from sessions_app.core.request import conflicting_path, path_conflict_message
 from sessions_app.limits.designated_agent import check_designated_agent
 from sessions_app.limits.device_requirements import machine_needs
@@ -91,8 +92,9 @@ def _check_size(inputs: AdmissionInputs) -> None:
     if inputs.has_machine:
         return
     request, group = inputs.request, inputs.group.name
-    requested, model = request.slots, request.device_model
+    model = request.device_model
     needs = machine_needs(request, inputs.image.architecture)
+    requested = _unmet_amounts(inputs)
     capacities = {
         name: [machine.capacity for machine in machines if machine.suits(needs)]
         for name, machines in inputs.machine_sizes.items()
@@ -118,9 +120,60 @@ def _check_size(inputs: AdmissionInputs) -> None:
     ).format(group=group, model=model, amounts=format_slots(requested))
     fits = _("The largest that fits is {amounts}.").format(amounts=format_slots(largest))
     any_model = [_("Ask for less, or for any model.")] if model else []
+    if request.cluster_size > 1 and request.cluster_mode == Gang.ONE_MACHINE:
+        any_model.append(_("Let the containers run on several machines."))
     hint = paragraph([fits, *any_model, *elsewhere])
     field = "device_model" if model else "resources"
     raise LimitExceeded(sentence, hint=hint, fields={field: [paragraph([sentence, hint])]})
+
+
+def _unmet_amounts(inputs: AdmissionInputs) -> ResourceSlots:
+    """Return the first amounts that no machine of the group has, of those that one machine must have."""
+    request = inputs.request
+    needs = machine_needs(request, inputs.image.architecture)
+    machines = [each for each in inputs.machine_sizes.get(inputs.group.name, ()) if each.suits(needs)]
+    unmet = (
+        slots for slots in request.slots_at_once if not any(slots.fits_in(each.capacity) for each in machines)
+    )
+    return next(unmet, request.slots_at_once[0])
+
+
+def _check_cluster(inputs: AdmissionInputs) -> None:
+    """Raise LimitExceeded if the machines of the group, all empty, cannot hold all containers."""
+    request = inputs.request
+    if request.cluster_size == 1 or request.cluster_mode == Gang.ONE_MACHINE or not inputs.has_machine:
+        return
+    needs = machine_needs(request, inputs.image.architecture)
+    machines = [each for each in inputs.machine_sizes.get(inputs.group.name, ()) if each.suits(needs)]
+    is_spread = request.cluster_mode == Gang.SPREAD
+    placed = placeable_count(
+        request.container_slots, [each.capacity for each in machines], is_spread=is_spread
+    )
+    if placed == request.cluster_size:
+        return
+    sentence = (
+        _(
+            "Each of {asked} containers needs a machine of its own, and “{group}” has {count} that can run one."
+        )
+        if is_spread
+        else _("All machines of “{group}” together can run {count} of these {asked} containers.")
+    ).format(asked=request.cluster_size, group=inputs.group.name, count=placed)
+    hint = _("Ask for fewer containers, or choose another resource group.")
+    raise LimitExceeded(sentence, hint=hint, fields={"cluster_size": [paragraph([sentence, hint])]})
+
+
+def placeable_count(
+    containers: Sequence[ResourceSlots], capacities: Sequence[ResourceSlots], *, is_spread: bool
+) -> int:
+    """Return how many of the containers fit on empty machines, the largest first."""
+    free, placed = list(capacities), 0
+    for slots in sorted(containers, key=lambda each: sorted(each.values()), reverse=True):
+        place = next((number for number, room in enumerate(free) if slots.fits_in(room)), None)
+        if place is not None:
+            placed += 1
+            rest = ResourceSlots() if is_spread else free[place] - slots
+            free[place] = rest
+    return placed
 
 
 def _no_machine(inputs: AdmissionInputs, elsewhere: Sequence[str]) -> LimitExceeded:
@@ -168,5 +221,5 @@ def _check_resolved(inputs: AdmissionInputs, field: str) -> None:
 
 CHECKS: Sequence[Callable[[AdmissionInputs], None]] = (
     _check_group, _check_mounts, _check_dependencies, _check_callback, _check_devices, _check_agent,
-    _check_enough_for_image, _check_size, _check_limits, _check_names,
+    _check_enough_for_image, _check_size, _check_cluster, _check_limits, _check_names,
 )  # fmt: skip

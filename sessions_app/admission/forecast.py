@@ -59,7 +59,8 @@ def forecast_waiting_session(actor: Actor, session: ComputeSession) -> WaitForec
     rows.
     """
     prospect = start_forecaster.get().forecast_wait(session)
-    if prospect is None or not prospect.waits_for_group or session.owner_id != actor.user_id:
+    is_alone = session.kernel_count == 1
+    if prospect is None or not (prospect.waits_for_group and is_alone) or session.owner_id != actor.user_id:
         return prospect
     image = session.image
     asked = SessionRequest(
@@ -94,7 +95,8 @@ def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
         HypotheticalSession(
             group=group,
             architecture=image.architecture,
-            slots=request.slots,
+            containers=tuple(request.container_slots),
+            gang=request.cluster_mode,
             keys=inputs.scope_keys,
             scopes=inputs.scopes,
             budgets=inputs.budgets,
@@ -150,9 +152,9 @@ def _other_groups(
     lasts: timedelta,
 ) -> list[str]:
     """Return names of other groups where it would start at once; none if it demands an isolation, which
-    the rules of each group decide. At most 4 queries.
+    the rules of each group decide, or has several containers. At most 4 queries.
     """
-    if request.isolation:
+    if request.isolation or request.cluster_size > 1:
         return []
     groups = usable_resource_groups(actor, project).filter(is_active=True).order_by("name")
     taking = [each for each in groups if each != group and admits_request(each, request)]

@@ -11,6 +11,7 @@ from sessions_app.admission.inputs import AdmissionInputs
 from sessions_app.admission.names import new_app_token, new_host_label
 from sessions_app.callbacks.delivery import insert_callbacks
 from sessions_app.core.device_request import api_version
+from sessions_app.core.placement import Gang
 from sessions_app.core.request import SessionRequest
 from sessions_app.core.states import Status
 from sessions_app.limits.policy_limits import max_lifetime_s
@@ -33,7 +34,7 @@ STEP = timedelta(microseconds=1)
 def insert_sessions(inputs: AdmissionInputs) -> list[ComputeSession]:
     """Insert and return a PENDING session for each request.
 
-    Also inserts the first container, mounts, dependencies, callback, first transition and audit
+    Also inserts the containers, mounts, dependencies, callback, first transition and audit
     entry of each. At most 9 queries, any number of sessions.
     """
     now = clock.now()
@@ -58,12 +59,32 @@ def insert_sessions(inputs: AdmissionInputs) -> list[ComputeSession]:
         for number, (request, state) in enumerate(zip(inputs.requests, states, strict=True))
     ]
     ComputeSession.objects.bulk_create(sessions)
-    Kernel.objects.bulk_create(Kernel(session=session) for session in sessions)
+    Kernel.objects.bulk_create(
+        Kernel(session=session, **values) for session in sessions for values in _kernel_values(inputs.request)
+    )
     SessionTransition.objects.bulk_create(_first_transition(inputs, session, now) for session in sessions)
     _insert_parts(inputs, sessions)
     done: list[tuple[ComputeSession, dict[str, Any]]] = [(session, {}) for session in sessions]
     audit_log.record_many(actor=inputs.actor, action="sessions.enqueue_session", targets=done)
     return sessions
+
+
+def _kernel_values(request: SessionRequest) -> list[dict[str, Any]]:
+    """Return the columns of each container of a session, main1 first."""
+    values: list[dict[str, Any]] = [{}]
+    for role in request.cluster_roles:
+        values += [
+            {
+                "role": role.name,
+                "index": index,
+                "requested_slots": role.slots.to_json() if role.slots else None,
+                "shm_bytes": role.shm_bytes,
+                "command": role.command,
+                "is_tolerated": role.is_tolerated,
+            }
+            for index in range(1, role.count + 1)
+        ]
+    return [{**each, "rank": rank} for rank, each in enumerate(values)]
 
 
 def _hold_states(inputs: AdmissionInputs) -> list[ports.HoldState]:
@@ -97,6 +118,9 @@ def _shared_values(inputs: AdmissionInputs, now: datetime) -> dict[str, Any]:
         "status_changed_at": now,
         "requested_slots": request.slots.to_json(),
         "shm_bytes": request.shm_bytes,
+        "kernel_count": request.cluster_size,
+        "gang": request.cluster_mode if request.cluster_size > 1 else Gang.ANYWHERE.value,
+        "cluster_roles": [role.to_json() for role in request.roles],
         "device_mem_bytes": request.device_mem,
         "device_api_version": api_version(request.device_api),
         "device_share_mem_bytes": part.mem_bytes if part else 0,

@@ -39,7 +39,7 @@ from sessions_app.admission.inputs import AdmissionInputs, ResolvedMount
 from sessions_app.admission.names import used_names
 from sessions_app.callbacks.delivery import check_callback
 from sessions_app.core.container_spec import HOME
-from sessions_app.core.request import FolderRequest, SessionRequest
+from sessions_app.core.request import FolderRequest, RoleRequest, SessionRequest
 from sessions_app.limits.accelerator_model import device_models_in
 from sessions_app.limits.designated_agent import find_designated_agent
 from sessions_app.limits.device_requirements import (
@@ -84,8 +84,9 @@ def load_admission_inputs(
     keys = scope_ids(actor, project).keys()
     request = _resolve_devices(group, image, request, unresolved)
     scopes, folder_limits = load_scopes(keys, [mount.folder for mount in mounts if not mount.is_readonly])
-    has_machine = has_machine_for(
-        group, _slots_now(group, request), machine_needs(request, image.architecture)
+    needs = machine_needs(request, image.architecture)
+    has_machine = all(
+        has_machine_for(group, _slots_now(group, slots), needs) for slots in request.slots_at_once
     )
     return AdmissionInputs(
         actor=actor,
@@ -93,6 +94,7 @@ def load_admission_inputs(
             replace(
                 each,
                 resources=request.resources,
+                roles=request.roles,
                 device_model=request.device_model,
                 device_mem=request.device_mem,
                 device_api=request.device_api,
@@ -107,7 +109,7 @@ def load_admission_inputs(
         folder_limits=folder_limits,
         used_names=() if is_locked else used_names(actor, requests),
         has_machine=has_machine,
-        machine_sizes={} if has_machine else machine_sizes(actor, project),
+        machine_sizes={} if has_machine and request.cluster_size == 1 else machine_sizes(actor, project),
         image_hold=holds.missing_image_hold(group, image),
         mounts=mounts,
         dependencies=lock_awaited(dependencies) if is_locked else dependencies,
@@ -122,7 +124,7 @@ def _resolve_devices(
     """Return the request with its accelerators as the scheduler knows them: the whole name of the
     model, and a share of one device. At most 3 queries, none without accelerators.
     """
-    if set(request.slots) <= {CPU, MEM}:
+    if set(request.total_slots) <= {CPU, MEM}:
         return request
     kinds = device_kinds(group, image.architecture)
     devices = GroupDevices(
@@ -137,15 +139,27 @@ def _resolve_devices(
         request = replace(request, device_model=resolve_model(devices, request.device_model))
         with unresolved.at("resources"):
             resolved = resolve_devices(devices, request)
+            resolved = replace(
+                resolved, roles=[_resolve_role(devices, request, each) for each in request.roles]
+            )
     return resolved or without_parts(request)
 
 
-def _slots_now(group: ResourceGroup, request: SessionRequest) -> ResourceSlots:
+def _resolve_role(devices: GroupDevices, request: SessionRequest, role: RoleRequest) -> RoleRequest:
+    """Return the role with its accelerators as the scheduler knows them. No query."""
+    if role.resources is None:
+        return role
+    return replace(
+        role, resources=resolve_devices(devices, replace(request, resources=role.resources)).resources
+    )
+
+
+def _slots_now(group: ResourceGroup, slots: ResourceSlots) -> ResourceSlots:
     """Return the slots that a machine must have already: without MIG partitions if the group makes them on
     demand. One query if partitions are requested, else none.
     """
-    fixed = ResourceSlots({name: n for name, n in request.slots.items() if not name.startswith(MIG)})
-    return fixed if fixed != request.slots and makes_partitions(group) else request.slots
+    fixed = ResourceSlots({name: n for name, n in slots.items() if not name.startswith(MIG)})
+    return fixed if fixed != slots and makes_partitions(group) else slots
 
 
 class _Unresolved(dict[str, BerthError]):

@@ -14,8 +14,9 @@ from common.values.resources import MEM
 from sessions_app.app_services.urls import app_links
 from sessions_app.callbacks.delivery import find_callback_url
 from sessions_app.core.idle_rules import ResourceUtilization
+from sessions_app.core.placement import Gang
 from sessions_app.core.queue_options import DependencyRequest
-from sessions_app.core.request import FolderRequest, SessionRequest
+from sessions_app.core.request import FolderRequest, RoleRequest, SessionRequest
 from sessions_app.core.request_fields import RequestField
 from sessions_app.core.states import Status
 from sessions_app.dotfiles import delivery
@@ -24,6 +25,7 @@ from sessions_app.idle.messages import explain_end
 from sessions_app.metrics.allocated_devices import allocated_devices
 from sessions_app.models import (
     ComputeSession,
+    Kernel,
     PersonalSetup,
     SessionDependency,
     SessionMount,
@@ -37,6 +39,7 @@ REQUEST_COMPONENTS = {
     SessionRequest: "SessionCreateInput",
     FolderRequest: "MountInput",
     DependencyRequest: "DependencyInput",
+    RoleRequest: "RoleInput",
 }
 LABELLED_CHOICES = {"type": SessionType.choices}
 
@@ -187,6 +190,22 @@ class NextEndOut(serializers.Serializer[NextEnd]):
         return explain_end(outlook)
 
 
+class ContainerOut(serializers.Serializer[Kernel]):
+    """One container of a session."""
+
+    name = serializers.CharField(help_text="main1, sub1…: also its name in the network of the session.")
+    role = serializers.CharField()
+    rank = serializers.IntegerField(help_text="0 for main1, which runs the command.")
+    agent = serializers.CharField(source="agent.name", default="", help_text="Empty before placement.")
+    resources = serializers.DictField(
+        source="slots", child=serializers.IntegerField(), help_text="In the units of the session's resources."
+    )
+    exit_code = serializers.IntegerField(allow_null=True)
+    ended_at = serializers.DateTimeField(
+        allow_null=True, help_text="Set if it ended and the session goes on without it."
+    )
+
+
 class SessionOut(serializers.ModelSerializer[ComputeSession]):
     status = serializers.ChoiceField(choices=[status.value for status in Status])
     project = serializers.CharField(source="project.name")
@@ -208,6 +227,11 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
         help_text="Sessions that it waits for; those of other projects are shown only to the owner."
     )
     agents = serializers.SerializerMethodField()
+    cluster_size = serializers.IntegerField(source="kernel_count", help_text="Number of containers.")
+    cluster_mode = serializers.ChoiceField(
+        source="gang", choices=[each.value for each in Gang], help_text="Where several containers may run."
+    )
+    containers = ContainerOut(source="kernels", many=True)
     apps = serializers.SerializerMethodField()
     memory_kill = serializers.SerializerMethodField(
         help_text="Programs killed for lack of memory; null if there were none."
@@ -230,7 +254,7 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
         fields = (
             "id", "name", "type", "status", "status_reason", "status_message", "exit_code", "owner", "project",
             "domain", "resource_group", "image", "resources", "mounts", "command", "timeout_s", "priority", "start_at", "pending_timeout_s", "dependencies", "max_retries", "retry_count", "requeues", "callback_url", "designated_agent", "may_run_elsewhere", "device_model", "device_mem_bytes", "device_api_version", "device_share_mem_bytes", "device_share_cores", "linked_devices", "isolation", "placement_group", "placement_rule", "array", "array_index", "queue_position",
-            "agents", "apps", "memory_kill", "ending", "personal_files", "setup", "created_at", "status_changed_at", "started_at", "ended_at", "deadline_at", "stops_at",
+            "cluster_size", "cluster_mode", "containers", "agents", "apps", "memory_kill", "ending", "personal_files", "setup", "created_at", "status_changed_at", "started_at", "ended_at", "deadline_at", "stops_at",
         )  # fmt: skip
 
     @extend_schema_field(DependencyOut(many=True))
@@ -283,7 +307,7 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
             "count": kernel.memory_kills,
             "killed_at": kernel.memory_killed_at,
             "peak_bytes": kernel.memory_peak_bytes,
-            "limit_bytes": session.slots[MEM],
+            "limit_bytes": kernel.slots[MEM],
             "message": str(oom_kills.memory_kill_message(session, kernel)),
         }
 

@@ -12,12 +12,15 @@ from agents.accelerators.grant import NO_DEVICES, DeviceGrant
 from agents.runtime.docker.encoding import RAISE_OOM_SCORE
 from agents.runtime.port import ContainerSpec, MountSpec, NetworkSpec
 from common.values.resources import CPU, MEM, ResourceSlots
+from sessions_app.core import cluster
 from sessions_app.core.home_setup import BEGIN, SETUP
 from sessions_app.core.main_process import STOP_SIGNAL, main_process
 
 HOME = "/home/work"
 TMP = "/tmp"
 BIG_TMP = "/var/tmp"
+SMALLEST_NETWORK = 28
+"""Prefix length of the network of a single container. It has 13 addresses for containers."""
 NETWORK_INTERFACE = "eth0"
 """Name in containers of the interface to the session's network."""
 PIDS_LIMIT = 4096
@@ -47,6 +50,14 @@ class ArrayElement:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class ClusterPlan:
+    """All containers of a session, and which of them a plan is for."""
+
+    members: Sequence[cluster.ClusterMember]
+    own: cluster.ClusterMember
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelPlan:
     """All values that determine the spec of one container."""
@@ -73,6 +84,7 @@ class KernelPlan:
     pooled_network_id: UUID | None = None
     element: ArrayElement | None = None
     grant: DeviceGrant = NO_DEVICES
+    cluster: ClusterPlan | None = None  # None: its only container
 
 
 def container_name(kernel_id: UUID, attempt: int) -> str:
@@ -110,8 +122,18 @@ def build_network_spec(plan: KernelPlan) -> NetworkSpec:
     if plan.pooled_network_id is not None:
         return build_pooled_network_spec(plan.installation, plan.pooled_network_id, plan.network_pool)
     return NetworkSpec(
-        name=network_name(plan.session_id), labels=session_labels(plan), pool=plan.network_pool
+        name=network_name(plan.session_id),
+        labels=session_labels(plan),
+        pool=plan.network_pool,
+        prefix=network_prefix(len(plan.cluster.members) if plan.cluster else 1),
     )
+
+
+def network_prefix(count: int) -> int:
+    """Return the prefix length of a network for so many containers, the machine, and the network's own
+    two addresses.
+    """
+    return min(SMALLEST_NETWORK, 32 - (count + 2).bit_length())
 
 
 def build_pooled_network_spec(installation: str, pooled_network_id: UUID, pool: str) -> NetworkSpec:
@@ -131,6 +153,8 @@ def build_container_spec(plan: KernelPlan) -> ContainerSpec:
     (`home_setup`) runs before it. Stopping: `main_process`.
     """
     begin = f"if [ -r {BEGIN} ]; then sh {BEGIN}; fi; " if plan.has_setup else ""
+    if plan.cluster:
+        begin += f"if [ -r {cluster.BEGIN} ]; then sh {cluster.BEGIN}; fi; "
     if plan.command:
         command = main_process(f'{begin}{RAISE_OOM_SCORE}exec sh -c "$1"', plan.command)
     else:
@@ -141,7 +165,8 @@ def build_container_spec(plan: KernelPlan) -> ContainerSpec:
         target=HOME,
         owner=(plan.uid, plan.gid),
     )
-    setup = (MountSpec(kind="volume", target=SETUP),) if plan.has_setup else ()
+    targets = [SETUP] * plan.has_setup + [cluster.DIRECTORY] * (plan.cluster is not None)
+    setup = tuple([MountSpec(kind="volume", target=target) for target in targets])
     folders = tuple(
         MountSpec(kind="bind", source=mount.source, target=mount.path, is_readonly=mount.is_readonly)
         for mount in plan.mounts
@@ -189,6 +214,8 @@ def build_environment(plan: KernelPlan) -> dict[str, str]:
     threads = {"OMP_NUM_THREADS": str(cores), "OPENBLAS_NUM_THREADS": str(cores)}
     # Ranks of NCCL find each other in the session's own network; users may choose otherwise.
     ranks = {"NCCL_SOCKET_IFNAME": NETWORK_INTERFACE} if plan.grant != NO_DEVICES else {}
+    if plan.cluster:
+        ranks = cluster.cluster_variables(plan.cluster.members, plan.cluster.own, NETWORK_INTERFACE)
     scratch = {"TMPDIR": BIG_TMP} if plan.has_readonly_root else {}
     return {
         **threads,
@@ -204,6 +231,7 @@ def build_environment(plan: KernelPlan) -> dict[str, str]:
         "BERTH_KERNEL": plan.kernel_name,
         "BERTH_CPU_MILLI": str(plan.slots[CPU]),
         "BERTH_MEM_BYTES": str(plan.slots[MEM]),
+        **(cluster.berth_variables(plan.cluster.members, plan.cluster.own) if plan.cluster else {}),
         **_array_variables(plan.element),
     }
 

@@ -26,6 +26,19 @@ from common.values.resources import (
 from common.values.text import check_text, check_unicode, is_word, normalised, quoted, shown
 from sessions_app.core.array_spec import LONGEST_SPEC, ArraySpec, check_array
 from sessions_app.core.callbacks import MAX_URL_LENGTH, check_callback_url
+from sessions_app.core.cluster import (
+    MAX_CLUSTER_SIZE,
+    MAX_ROLE_NAME,
+    MAX_ROLES,
+    FailurePolicy,
+    Role,
+    check_cluster_combinations,
+    check_cluster_mode,
+    check_failure_policy,
+    check_role_count,
+    check_role_name,
+    roles_of_size,
+)
 from sessions_app.core.container_spec import HOME
 from sessions_app.core.device_request import (
     LEVELS,
@@ -39,7 +52,12 @@ from sessions_app.core.device_request import (
     check_part,
     expand_mig,
 )
-from sessions_app.core.placement import PlacementRule, check_placement_combinations, check_placement_rule
+from sessions_app.core.placement import (
+    Gang,
+    PlacementRule,
+    check_placement_combinations,
+    check_placement_rule,
+)
 from sessions_app.core.queue_options import (
     LOWEST_PRIORITY,
     MAX_PENDING_TIMEOUT_S,
@@ -321,6 +339,64 @@ def path_conflict_message(path: str) -> str:
     return sentence.format(path=path)
 
 
+def check_cluster_size(value: object) -> int:
+    sentence = _("{value} is no number of containers. Give a whole number from {least} to {most}.")
+    size = check_whole_number(value, 1, MAX_CLUSTER_SIZE, sentence)
+    return 1 if size is None else size
+
+
+def check_role_resources(value: object) -> Resources | None:
+    """Return the amounts, None for those of main1. Raises ValueError, InvalidParts."""
+    if value is None:
+        return None
+    resources = check_resources(value)
+    for name in resources.slots:
+        if split_part(name)[1]:
+            sentence = _("Ask for a part of a device in a role as a share, like {example}.")
+            raise InvalidParts({name: [sentence.format(example='{"cuda": 0.5}')]})
+    return resources
+
+
+@dataclass(frozen=True, slots=True)
+class RoleRequest(RequestObject):
+    """Containers of one kind, named by the role and a number: worker1, worker2…"""
+
+    # fmt: off
+    name: Annotated[str, RequestField(check_role_name, required_text(MAX_ROLE_NAME),
+        "Small letters, digits and dashes, ending with a letter; not main.")]
+    count: Annotated[int, RequestField(check_role_count, whole_number(1, MAX_CLUSTER_SIZE - 1))] = 1
+    resources: Annotated[Resources | None, RequestField(check_role_resources, RESOURCES,
+        "Resources of each; by default those of main1.", to_json=Resources.to_json)] = None
+    command: Annotated[str, RequestField(check_command, TEXT,
+        "Batch only: command of these containers; by default they wait for commands of main1.")] = ""
+    failure_policy: Annotated[str, RequestField(check_failure_policy, one_of(FailurePolicy),
+        "If one of them ends: strict: the session fails; tolerate: the others go on.")] = FailurePolicy.STRICT.value
+    # fmt: on
+
+    @property
+    def role(self) -> Role:
+        return Role(
+            self.name,
+            self.count,
+            self.resources.slots if self.resources else None,
+            self.resources.shm_bytes if self.resources else None,
+            self.command,
+            self.failure_policy == FailurePolicy.TOLERATE,
+        )
+
+
+def check_roles(value: object) -> tuple[RoleRequest, ...]:
+    sentence = _("Give a list of at most {count} roles, like {example}.")
+    refusal = sentence.format(count=MAX_ROLES, example='[{"name": "worker", "count": 2}]')
+    return read_list(value, _check_role, most=MAX_ROLES, refusal=refusal)
+
+
+def _check_role(item: object) -> RoleRequest:
+    if not isinstance(item, Mapping):
+        raise ValueError(_('Each entry needs a name: {"name": "worker", "count": 2}.'))
+    return RoleRequest.read(item)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRequest(RequestObject):
     """Request of a session."""
@@ -383,6 +459,13 @@ class SessionRequest(RequestObject):
     placement_rule: Annotated[str, RequestField(check_placement_rule, one_of(PlacementRule),
         "spread: on other agents than the rest of the group; pack: on the same agents; if they have no capacity,"
         " a strict_… session waits. An array without a group forms its own.")] = ""
+    cluster_size: Annotated[int, RequestField(check_cluster_size, whole_number(1, MAX_CLUSTER_SIZE),
+        "Number of containers: main1, sub1, sub2…, each with the resources; all start, or none.", "--nodes")] = 1
+    cluster_mode: Annotated[str, RequestField(check_cluster_mode, one_of(Gang),
+        "Where several containers run: one_machine; anywhere: on one or several machines; spread: each on another.",
+        "--nodes-on")] = Gang.ONE_MACHINE.value
+    roles: Annotated[Sequence[RoleRequest], RequestField(check_roles, items=RoleRequest,
+        description="Containers beside main1, if they are not all equal: names, numbers and resources.")] = ()
     # fmt: on
 
     @property
@@ -392,6 +475,32 @@ class SessionRequest(RequestObject):
     @property
     def shm_bytes(self) -> int:
         return self.resources.shm_bytes
+
+    @property
+    def cluster_roles(self) -> tuple[Role, ...]:
+        """Roles of the containers beside main1."""
+        return tuple([each.role for each in self.roles]) or roles_of_size(self.cluster_size)
+
+    @property
+    def container_slots(self) -> list[ResourceSlots]:
+        """Slots of each container, main1 first."""
+        others = [role.slots or self.slots for role in self.cluster_roles for _number in range(role.count)]
+        return [self.slots, *others]
+
+    @property
+    def total_slots(self) -> ResourceSlots:
+        """Slots of all containers together."""
+        return sum(self.container_slots[1:], self.slots)
+
+    @property
+    def slots_at_once(self) -> list[ResourceSlots]:
+        """Amounts that one machine must have: of all containers together if they run on one
+        machine, else of each kind of container.
+        """
+        if self.cluster_mode == Gang.ONE_MACHINE:
+            return [self.total_slots]
+        kinds = self.container_slots
+        return [slots for number, slots in enumerate(kinds) if slots not in kinds[:number]]
 
 
 def parse_request(raw: object) -> SessionRequest:
@@ -403,6 +512,8 @@ def parse_request(raw: object) -> SessionRequest:
     if problems:
         first = next(iter(problems))
         raise InvalidInput(f"{first}: {problems[first][0]}", fields=problems)
+    if request["roles"]:
+        request["cluster_size"] = 1 + sum(role.count for role in request["roles"])
     return SessionRequest(**request)
 
 
@@ -420,6 +531,7 @@ def check_combinations(request: Mapping[str, Any], problems: Problems) -> None:
     check_device_combinations(request, problems)
     check_array_combinations(request, problems)
     check_placement_combinations(request, problems)
+    check_cluster_combinations(request, problems)
 
 
 def check_array_combinations(request: Mapping[str, Any], problems: Problems) -> None:

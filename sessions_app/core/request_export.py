@@ -15,6 +15,7 @@ from typing import Any
 from common.i18n import gettext as _
 from common.i18n import gettext_noop, paragraph
 from common.values.resources import CPU, MEM
+from sessions_app.core.cluster import role_line
 from sessions_app.core.request import FolderRequest, SessionRequest
 
 LANGUAGES = (("cli", gettext_noop("Command line")), ("curl", "curl"), ("python", "Python"), ("yaml", "YAML"))
@@ -139,6 +140,10 @@ def _options_of(request: SessionRequest, name: str, value: Any) -> list[str]:
             return [_option("--mount", _mount_on_command_line(mount)) for mount in request.mounts]
         case "dependencies":
             return [_option("--after", f"{one.session}:{one.when}") for one in request.dependencies]
+        case "cluster_size":
+            return [] if request.roles else [_option("--nodes", str(value))]
+        case "roles":
+            return [_option("--role", role_line(role.to_json())) for role in request.roles]
         case "designated_agent":
             return [_option("--prefer-agent" if request.may_run_elsewhere else "--agent", value)]
         case "placement_rule":

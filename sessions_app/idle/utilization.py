@@ -1,5 +1,6 @@
 """Computes sessions' utilisation over a window, in percent of the allocation, from kernel metrics."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -8,7 +9,7 @@ from uuid import UUID
 
 from django.db import connection
 
-from common.values.resources import CPU, MEM
+from common.values.resources import CPU, MEM, ResourceSlots
 from sessions_app.core.idle_rules import DEVICE, DEVICE_MEM, utilization_percent
 from sessions_app.metrics.accelerators import (
     NOT_MEASURED,
@@ -44,7 +45,7 @@ _MEASUREMENTS = f"""
         AND metric.at >= asked.since AND metric.at < %(until)s
 """
 MEANS = f"""
-    SELECT kernel.session_id, share.device_milli, share.device_count, share.device_mem_total, share.devices_are_own,
+    SELECT kernel.session_id, kernel.requested_slots, share.device_milli, share.device_count, share.device_mem_total, share.devices_are_own,
         {", ".join(f"count(metric.{name}), avg(metric.{name})" for name in _MEASURED)}
     {_MEASUREMENTS} LEFT JOIN {KernelUsage._meta.db_table} AS share ON share.kernel_id = kernel.id
     GROUP BY kernel.session_id, kernel.id, share.kernel_id
@@ -103,10 +104,12 @@ def _amounts_of_kernels(wanted: Sequence[Measurement], now: datetime) -> dict[UU
     sessions = {each.session.pk: each for each in wanted}
     with connection.cursor() as cursor:
         cursor.execute(MEANS, _query_values(wanted, now))
-        for session_id, milli, count, mem_total, are_own, *measured in cursor.fetchall():
+        for session_id, own_slots, milli, count, mem_total, are_own, *measured in cursor.fetchall():
             share = None if count is None else DeviceShare(milli, count, mem_total, are_own)
             means = _covered(measured, sessions[session_id].span)
-            amounts.setdefault(session_id, []).append(_amounts(sessions[session_id].session, share, means))
+            session = sessions[session_id].session
+            slots = session.slots if own_slots is None else ResourceSlots(json.loads(own_slots))
+            amounts.setdefault(session_id, []).append(_amounts(slots, share, means))
     return amounts
 
 
@@ -141,12 +144,12 @@ def _covered(measured: Sequence[Any], span: timedelta) -> list[int | None]:
 
 
 def _amounts(
-    session: ComputeSession, share: DeviceShare | None, means: Sequence[int | None]
+    slots: ResourceSlots, share: DeviceShare | None, means: Sequence[int | None]
 ) -> dict[str, Amount]:
     """Return used and allocated amounts of one kernel, by name."""
     cpu, mem, activity, device_mem = means
-    found = {CPU: Amount(cpu, session.slots[CPU]), MEM: Amount(mem, session.slots[MEM])}
-    if device_milli_of(session.slots):
+    found = {CPU: Amount(cpu, slots[CPU]), MEM: Amount(mem, slots[MEM])}
+    if device_milli_of(slots):
         of_devices = (
             (NOT_MEASURED, NOT_MEASURED) if share is None else amounts_of(share, activity, device_mem)
         )
@@ -155,13 +158,13 @@ def _amounts(
 
 
 def _percents(session: ComputeSession, kernels: Sequence[Mapping[str, Amount]]) -> dict[str, int | None]:
-    """Return percent by name over all kernels; None if one kernel was not measured."""
+    """Return percent by name over all kernels that have it; None if one of them was not measured."""
     has_devices = device_milli_of(session.slots) > 0
     names = (CPU, MEM, DEVICE, DEVICE_MEM) if has_devices else (CPU, MEM)
+    having = {name: [kernel[name] for kernel in kernels if name in kernel] for name in names}
     return {
         name: utilization_percent(
-            known_sum([kernel[name].used for kernel in kernels]),
-            sum(kernel[name].allocated for kernel in kernels),
+            known_sum([amount.used for amount in amounts]), sum(amount.allocated for amount in amounts)
         )
-        for name in names
+        for name, amounts in having.items()
     }

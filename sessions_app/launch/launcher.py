@@ -38,7 +38,7 @@ from sessions_app.app_services.start import start_app
 from sessions_app.core import container_spec
 from sessions_app.core.states import LAUNCHING, REASON_SENTENCES, Reason, Status
 from sessions_app.dotfiles import delivery
-from sessions_app.launch import device_shares, devices
+from sessions_app.launch import cluster_files, device_shares, devices
 from sessions_app.launch.device_shares import IsolationTooWeak
 from sessions_app.launch.image_pull import PullReporter
 from sessions_app.launch.network_pool import assign_pooled_network, find_pooled_network
@@ -98,9 +98,9 @@ class OwnerLeft(PermissionDenied):
 
 def _launch(session: ComputeSession) -> None:
     _require_membership(session)
-    if session.status == Status.SCHEDULED:  # later, a container may already be in the session's own network
-        for kernel in session.kernels.all():
-            assign_pooled_network(session.pk, kernel.placed_agent)
+    # Later, a container may already be in the session's own network; several need one of their size.
+    if session.status == Status.SCHEDULED and session.kernel_count == 1:
+        assign_pooled_network(session.pk, session.kernels.all()[0].placed_agent)
     advance_status(session, Status.PREPARING, Reason.PREPARING)
     setup = delivery.prepare_setup(session)
     kernels = list(session.kernels.all())
@@ -168,10 +168,10 @@ def build_kernel_plan(
         project=session.project.name,
         kernel_name=kernel.name,
         image=session.image_reference,
-        command=session.command,
-        slots=session.slots,
+        command=session.command if kernel.is_main else kernel.command,
+        slots=kernel.slots,
         cpuset=kernel.cpuset,
-        shm_bytes=session.shm_bytes,
+        shm_bytes=session.shm_bytes if kernel.shm_bytes is None else kernel.shm_bytes,
         environment=session.environment,
         mounts=[
             container_spec.MountRequest(_folder_path(mount), mount.path, mount.is_readonly)
@@ -182,6 +182,7 @@ def build_kernel_plan(
         pooled_network_id=find_pooled_network(session.pk, kernel.placed_agent),
         element=_array_element(session),
         grant=devices.kernel_grant(session, kernel, parts),
+        cluster=cluster_files.cluster_plan(session, kernel),
         installation=settings.BERTH_INSTALLATION,
         uid=settings.BERTH_CONTAINER_UID,
         gid=settings.BERTH_CONTAINER_GID,
@@ -213,6 +214,8 @@ def start_kernel(kernel: Kernel, plan: container_spec.KernelPlan, archive: bytes
     runtime = runtime_of(kernel.placed_agent)
     state = runtime.ensure_container(container_spec.build_container_spec(plan))
     is_told = archive is not None
+    if plan.cluster is not None and state.status is ContainerStatus.CREATED:
+        cluster_files.deliver(plan, runtime)
     if archive is not None and state.status is ContainerStatus.CREATED:
         is_told = delivery.deliver_setup(kernel, runtime, archive)
     start_container(plan, runtime)

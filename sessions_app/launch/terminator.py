@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from functools import partial
 from uuid import UUID
 
+from agents.core.states import AgentState
 from agents.machines.observation import require_own_engine
 from agents.models import Agent
 from agents.runtime.port import ContainerRuntime, RuntimeFault, RuntimeUnavailable
 from agents.selectors import runtime_of
+from common import clock
 from common.actors import SYSTEM
 from common.db.advisory_locks import try_exclusive
 from sessions_app.container_io import kept_logs
@@ -21,6 +24,9 @@ from sessions_app.launch.network_pool import remove_session_network
 from sessions_app.models import ComputeSession, Kernel
 from sessions_app.termination.retries import finish_or_retry
 
+LOST_GRACE = timedelta(minutes=5)
+"""Time after which a lost agent's containers count as gone."""
+
 STOP_GRACE_S = 10
 """Seconds between the stop signal and the kill. Stated in the user guide."""
 
@@ -31,13 +37,17 @@ STOPPERS = 128
 def end_session(session_id: UUID) -> None:
     """Remove a TERMINATING session's containers and networks, keep its logs, finish or retry it.
 
-    If an engine does not answer, the session stays TERMINATING and the next run tries again.
+    If an engine does not answer, the session stays TERMINATING and the next run tries again. The
+    engine of an agent that is lost for good is not called: the reconciler removes what is left there
+    when it returns.
     """
     with try_exclusive(work_lock(session_id)) as is_mine:
         session = ComputeSession.objects.with_parts().filter(pk=session_id, status=Status.TERMINATING).first()
         if not is_mine or session is None:
             return
         placed = [(kernel, kernel.agent) for kernel in session.kernels.all() if kernel.agent is not None]
+        if len(placed) > 1:
+            placed = [(kernel, agent) for kernel, agent in placed if not is_lost_for_good(agent)]
         try:
             end_device_clients(session)
             stop_containers([(runtime_of(agent), kernel.container_name) for kernel, agent in placed])
@@ -49,6 +59,14 @@ def end_session(session_id: UUID) -> None:
             log.warning("end.not_yet", session_id=str(session_id), error=str(error))
             return
         finish_or_retry(session_id, actor=SYSTEM)
+
+
+def is_lost_for_good(agent: Agent) -> bool:
+    """Return True if nothing is expected of the agent any more: lost for LOST_GRACE, or retired."""
+    lost_since = clock.now() - LOST_GRACE
+    return agent.state == AgentState.RETIRED or (
+        agent.state == AgentState.LOST and agent.state_changed_at <= lost_since
+    )
 
 
 def stop_containers(containers: Collection[tuple[ContainerRuntime, str]]) -> None:

@@ -39,7 +39,7 @@ def check_designated_agent(agent: Agent, image: ContainerImage, request: Session
     """
     if request.may_run_elsewhere:
         return
-    requested, model, capacity = request.slots, request.device_model, agent.capacity
+    requested, model, capacity = request.slots_at_once[0], request.device_model, agent.capacity
     if agent.architecture != image.architecture:
         sentence = _("The machine “{agent}” is {has}, and the image {image} is for {wants}.").format(
             agent=agent.name, has=agent.architecture, image=image, wants=image.architecture

@@ -48,7 +48,7 @@ def check_group_rules(group: ResourceGroup, request: SessionRequest) -> None:
             group=group.name, amount=format_amount(name, most)
         )
         for name, most in sorted(most_of.items())
-        if request.slots[name] > most
+        if request.total_slots[name] > most
     ]
     if sentences:
         raise LimitExceeded(

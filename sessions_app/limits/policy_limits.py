@@ -46,7 +46,7 @@ def check_retry_allowed(session: ComputeSession) -> None:
     keys = ScopeIds(session.domain_id, session.project_id, session.owner_id, session.keypair_id).keys()
     mounts = session.mounts.filter(is_readonly=False).select_related("folder")
     scopes, full = load_scopes(keys, [mount.folder for mount in mounts if mount.folder])
-    too_much = unsatisfiable_limits(scopes, slot_limits(Limit.SLOTS, session.slots))
+    too_much = unsatisfiable_limits(scopes, slot_limits(Limit.SLOTS, total_slots(session)))
     check_limits(
         (*too_much, *refused_limits(scopes, {Limit.PRIORITY.value: session.priority}), *full),
         selectors.budget_refusals(selectors.budget_states(budget_owners(keys))),
@@ -79,16 +79,28 @@ def exceeded_limits(
     Slots allocated to other sessions do not count: the session waits for them.
     """
     return refused_limits(scopes, requested_amounts(request, count)) + unsatisfiable_limits(
-        scopes, slot_limits(Limit.SLOTS, request.slots)
+        scopes, slot_limits(Limit.SLOTS, request.total_slots)
     )
+
+
+def total_slots(session: ComputeSession) -> ResourceSlots:
+    """Return the slots of all containers of the session. One query, none for a single container."""
+    if session.kernel_count == 1:
+        return session.slots
+    first, *others = [kernel.slots for kernel in session.kernels.all()]
+    return sum(others, first)
 
 
 def requested_amounts(request: SessionRequest, count: int = 1) -> Mapping[str, int]:
     """Return the amounts by limit that count as soon as `count` sessions are enqueued."""
-    asked = {Limit.SESSIONS.value: count, Limit.PENDING_SESSIONS.value: count, Limit.CONTAINERS.value: 1}
+    asked = {
+        Limit.SESSIONS.value: count,
+        Limit.PENDING_SESSIONS.value: count,
+        Limit.CONTAINERS.value: request.cluster_size,
+    }
     if request.timeout_s is not None:
         asked[Limit.LIFETIME.value] = request.timeout_s
-    waiting = slot_limits(Limit.PENDING_SLOTS, request.slots)
+    waiting = slot_limits(Limit.PENDING_SLOTS, request.total_slots)
     return {**asked, **{name: amount * count for name, amount in waiting.items()}}
 
 

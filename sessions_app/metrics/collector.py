@@ -218,7 +218,7 @@ def running_kernels() -> Iterable[Kernel]:
     )
     watched = [state for state in AgentState if state.is_watched]
     return kernels.filter(
-        session__status=Status.RUNNING, agent__last_error="", agent__state__in=watched
+        ended_at=None, session__status=Status.RUNNING, agent__last_error="", agent__state__in=watched
     ).iterator()
 
 
@@ -226,7 +226,9 @@ def unmeasured_kernels(now: datetime) -> QuerySet[Kernel]:
     """Return running kernels that were not measured for UNMEASURED_AFTER."""
     since = now - UNMEASURED_AFTER
     recent = KernelMetric.objects.filter(kernel=OuterRef("pk"), span_s=SAMPLE_S, at__gt=since)
-    running = Kernel.objects.filter(session__status=Status.RUNNING, session__started_at__lte=since)
+    running = Kernel.objects.filter(
+        ended_at=None, session__status=Status.RUNNING, session__started_at__lte=since
+    )
     return running.exclude(Exists(recent))
 
 

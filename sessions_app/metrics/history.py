@@ -93,9 +93,9 @@ def session_metrics(session: ComputeSession, window: Window) -> dict[str, Any]:
             {
                 "name": kernel.name,
                 "limits": {
-                    "cpu_milli": session.slots[CPU],
-                    "mem_bytes": session.slots[MEM],
-                    "device_milli": device_milli_of(session.slots),
+                    "cpu_milli": kernel.slots[CPU],
+                    "mem_bytes": kernel.slots[MEM],
+                    "device_milli": device_milli_of(kernel.slots),
                     **_device_limits(devices.get(kernel.pk)),
                 },
                 **_columns(points.get(kernel.pk, [])),
@@ -110,7 +110,7 @@ def _devices_of(session: ComputeSession, kernel_ids: list[UUID]) -> dict[UUID, K
 
     One query at most.
     """
-    if not device_milli_of(session.slots):
+    if not any(device_milli_of(kernel.slots) for kernel in session.kernels.all()):
         return {}
     return {usage.kernel_id: usage for usage in KernelUsage.objects.filter(kernel_id__in=kernel_ids)}
 

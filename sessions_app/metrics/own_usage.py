@@ -55,9 +55,9 @@ def sum_usage(sessions: Iterable[ComputeSession]) -> OwnUsage:
         for kernel in kernels:
             if kernel.agent is None:
                 continue
-            allocated += session.slots
+            allocated += kernel.slots
             if kernel.sample is not None:
-                measured += session.slots
+                measured += kernel.slots
                 used += ResourceSlots({CPU: kernel.sample["cpu"] or 0, MEM: kernel.sample["mem"] or 0})
                 instants.append(datetime.fromisoformat(kernel.sample["at"]))
     return OwnUsage(allocated, measured, used, min(instants, default=None))
@@ -70,5 +70,5 @@ def allocated_by_group(sessions: Iterable[ComputeSession]) -> Mapping[int, Resou
         for kernel in session.kernels.all():
             if kernel.agent is not None and kernel.agent.state == AgentState.CONNECTED:
                 group_id = kernel.agent.resource_group_id
-                found[group_id] = found.get(group_id, ResourceSlots()) + session.slots
+                found[group_id] = found.get(group_id, ResourceSlots()) + kernel.slots
     return found

@@ -7,12 +7,16 @@ from django.db import models
 from django.db.models import Q, functions
 
 from agents.models import Agent
-from common.values.resources import CPU
+from common.values.resources import CPU, ResourceSlots
 from sessions_app.core.container_spec import container_name
 
 
 class Kernel(models.Model):
-    """Container of a session, named by role and index: main1, sub1…"""
+    """Container of a session, named by role and index: main1, sub1…
+
+    Null in `requested_slots` or `shm_bytes`: as its session says. `command` is that of a container
+    other than main1. `ended_at`: it ended and its session goes on without it.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     session = models.ForeignKey(
@@ -20,17 +24,27 @@ class Kernel(models.Model):
     )
     role = models.CharField(max_length=20, default="main")
     index = models.PositiveSmallIntegerField(default=1)
+    rank = models.PositiveSmallIntegerField(
+        default=0, db_default=0, help_text="Place in its session; 0: main1."
+    )
+    requested_slots = models.JSONField(null=True, editable=False)
+    shm_bytes = models.BigIntegerField(null=True, editable=False)
+    command = models.TextField(blank=True, default="", db_default="", editable=False)
+    is_tolerated = models.BooleanField(
+        default=False, db_default=False, help_text="true if its session goes on when it fails."
+    )
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, null=True, related_name="kernels")
     attempt = models.PositiveSmallIntegerField(default=1)
     container_id = models.CharField(max_length=64, blank=True)
     address = models.GenericIPAddressField(null=True)
     exit_code = models.IntegerField(null=True)
+    ended_at = models.DateTimeField(null=True, editable=False)
     memory_kills = models.PositiveIntegerField(default=0, help_text="Programs that the kernel ended.")
     memory_killed_at = models.DateTimeField(null=True, help_text="The last of them, by the engine's clock.")
     memory_peak_bytes = models.BigIntegerField(null=True, help_text="As of then.")
 
     class Meta:
-        ordering = ("session", "role", "index")
+        ordering = ("session", "rank")
         constraints = (
             models.UniqueConstraint(fields=("session", "role", "index"), name="kernel_name_in_session"),
         )
@@ -41,6 +55,17 @@ class Kernel(models.Model):
     @property
     def name(self) -> str:
         return f"{self.role}{self.index}"
+
+    @property
+    def slots(self) -> ResourceSlots:
+        """Requested slots, in base units."""
+        own = self.requested_slots
+        return self.session.slots if own is None else ResourceSlots(own)
+
+    @property
+    def is_main(self) -> bool:
+        """True for main1, which runs the command of the session."""
+        return self.rank == 0
 
     @property
     def placed_agent(self) -> Agent:

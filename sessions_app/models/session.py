@@ -35,7 +35,7 @@ _SHOWN_IN_ROWS = (
     "idle__measured_from", "idle__gap", "idle__max_idle_s", "idle__low_since", "idle__kept_until", "idle__warned_of",
     "idle__last_told_at", "array_index", "array__name", "array__count", "project__name", "owner__email", "image__title", "image__reference", "image__apps", "resource_group__name",
 )  # fmt: skip
-_KERNEL_IN_ROWS = ("session", "role", "index", "memory_kills", "memory_killed_at", "memory_peak_bytes", "agent__name")  # fmt: skip
+_KERNEL_IN_ROWS = ("session", "role", "index", "rank", "requested_slots", "memory_kills", "memory_killed_at", "memory_peak_bytes", "agent__name")  # fmt: skip
 
 
 class ComputeSessionQuerySet(models.QuerySet["ComputeSession"]):
@@ -78,7 +78,7 @@ class ComputeSessionQuerySet(models.QuerySet["ComputeSession"]):
 
     def for_rows(self) -> "ComputeSessionQuerySet":
         """Load only what a list row shows. 2 queries, any number of sessions."""
-        kernels = Kernel.objects.select_related("agent").only(*_KERNEL_IN_ROWS).order_by("role", "index")
+        kernels = Kernel.objects.select_related("agent").only(*_KERNEL_IN_ROWS).order_by("rank")
         related = ("project", "owner", "image", "resource_group", "array", "idle")
         prefetched = (
             self.with_preemption()
@@ -233,6 +233,9 @@ class ComputeSession(models.Model):
         default=Gang.ANYWHERE.value,
         db_default=Gang.ANYWHERE.value,
         help_text="Where its containers may be.",
+    )
+    cluster_roles = models.JSONField(
+        default=list, db_default=[], editable=False, help_text="Roles beside main1, as they were requested."
     )
     placement_group = models.CharField(
         max_length=64,

@@ -7,9 +7,11 @@ import structlog
 from django.utils.translation import gettext_noop
 
 from agents.runtime.port import ContainerRuntime, ContainerState, ContainerStatus
+from common import clock
 from common.actors import SYSTEM
 from common.values.stored_message import StoredMessage
 from sessions_app.core.states import Reason
+from sessions_app.launch.terminator import LOST_GRACE
 from sessions_app.lifecycle.transitions import IllegalTransition
 from sessions_app.models import Kernel
 from sessions_app.termination.oom_kills import has_ended_for_memory, record_memory_kill_at_end
@@ -19,11 +21,11 @@ from sessions_app.termination.service import begin_termination
 log = structlog.get_logger(__name__)
 
 
-LOST_GRACE = timedelta(minutes=5)
-
 STOPPED_WITHIN = LOST_GRACE + timedelta(minutes=1)  # after longer absence the agent is lost
 
 LEEWAY = timedelta(minutes=1)
+
+MEMBER_ENDED = gettext_noop("The container {name} ended, and the session needs all of its containers.")
 
 STARTED_ANEW = gettext_noop("The machine was started anew, which ended all that ran there.")
 
@@ -56,7 +58,7 @@ def is_up(state: ContainerState | None) -> bool:
 
 
 def check_running(kernel: Kernel, runtime: ContainerRuntime, booted_at: datetime | None = None) -> None:
-    """End the session of a container that ended or vanished.
+    """End the session of a container that ended or vanished, unless it goes on without it.
 
     The list may be older than the row, so the container is inspected again first. `booted_at` is
     that of its machine (`EngineInfo`).
@@ -72,9 +74,22 @@ def check_running(kernel: Kernel, runtime: ContainerRuntime, booted_at: datetime
         Kernel.objects.filter(pk=kernel.pk).update(exit_code=exit_code)
     if state is not None:
         record_memory_kill_at_end(kernel, state)
+    if not kernel.is_main and (kernel.is_tolerated or reason is Reason.COMMAND_FINISHED):
+        record_end(kernel)
+        return
     message = memory_sentence(kernel.session, kernel) if reason is Reason.OUT_OF_MEMORY else None
+    if message is None and not kernel.is_main:
+        message = StoredMessage(MEMBER_ENDED, {"name": kernel.name})
     message = StoredMessage(STARTED_ANEW) if went_down else message
     try_begin_termination(kernel.session_id, reason, exit_code=exit_code, message=message)
+
+
+def record_end(kernel: Kernel) -> None:
+    """Record that the container ended and its session goes on. It keeps its allocation until the end of
+    the session, as its machine may have to be asked for its log.
+    """
+    log.info("reconcile.member_ended", session_id=str(kernel.session_id), container=kernel.name)
+    Kernel.objects.filter(pk=kernel.pk, attempt=kernel.attempt).update(ended_at=clock.now())
 
 
 def ended_with_machine(state: ContainerState | None, booted_at: datetime | None) -> bool:
@@ -98,6 +113,8 @@ def reason_for_end(kernel: Kernel, state: ContainerState | None) -> Reason:
         return Reason.CONTAINER_LOST
     if has_ended_for_memory(kernel, state):
         return Reason.OUT_OF_MEMORY
+    if not kernel.is_main and not kernel.command:  # it was to wait for commands of main1
+        return Reason.COMMAND_FAILED if kernel.session.command else Reason.CONTAINER_EXITED
     if not kernel.session.command:
         return Reason.CONTAINER_EXITED
     return Reason.COMMAND_FINISHED if state.exit_code == 0 else Reason.COMMAND_FAILED

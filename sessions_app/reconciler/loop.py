@@ -24,6 +24,7 @@ from sessions_app.core.queue_options import Hold
 from sessions_app.core.states import LAUNCHING, NO_IMAGE_IN_TIME, OWN_LIMIT_OVER, Reason, Status
 from sessions_app.idle import enforcer, facts
 from sessions_app.launch.launcher import work_lock
+from sessions_app.launch.terminator import LOST_GRACE
 from sessions_app.lifecycle import transitions
 from sessions_app.lifecycle.transitions import IllegalTransition
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, Kernel
@@ -33,10 +34,10 @@ from sessions_app.queue.dependents import settle_all_dependents
 from sessions_app.queue.holds import release_due_starts, update_image_holds
 from sessions_app.reconciler.clock_change import handle_clock_jump
 from sessions_app.reconciler.container_check import (
-    LOST_GRACE,
     check_running,
     is_up,
     record_address,
+    record_end,
     try_begin_termination,
 )
 from sessions_app.reconciler.garbage import ids_in, reap, stop_strays
@@ -118,7 +119,11 @@ def reconcile_agent(agent: Agent, runtime: ContainerRuntime) -> None:
     # round.
     live = Kernel.objects.filter(agent=agent, session__ended_at=None).select_related("session")
     kernels = {kernel.container_name: kernel for kernel in live}
-    running = {name: each for name, each in kernels.items() if each.session.status == Status.RUNNING}
+    running = {
+        name: each
+        for name, each in kernels.items()
+        if each.session.status == Status.RUNNING and each.ended_at is None
+    }
     ended = [kernel for name, kernel in running.items() if not is_up(found.get(name))]
     strays = found.keys() - kernels.keys()
     booted_at = require_own_engine(agent, runtime).booted_at if ended or strays else None
@@ -143,15 +148,23 @@ def reconcile_agent(agent: Agent, runtime: ContainerRuntime) -> None:
 
 
 def end_sessions_of_lost_agents(now: datetime) -> None:
-    """Terminate sessions of agents that are lost for LOST_GRACE, and release their allocations.
+    """Terminate sessions of agents that are lost for LOST_GRACE, and release their allocations; a
+    session that tolerates the end of its containers there goes on.
 
     Lost agents get no new sessions. Containers that still run there are removed when the agent
     returns.
     """
-    for agent in lost_agents(since=now - LOST_GRACE):
-        kernels = Kernel.objects.filter(agent=agent, session__ended_at=None)
-        for session_id in set(kernels.values_list("session_id", flat=True)):
-            try_begin_termination(session_id, Reason.AGENT_LOST)
+    lost = set(lost_agents(since=now - LOST_GRACE).values_list("pk", flat=True))
+    found = Kernel.objects.filter(agent__in=lost, session__ended_at=None).select_related("session")
+    kernels = list(found) if lost else []
+    for kernel in kernels:
+        if kernel.is_tolerated and kernel.ended_at is None and kernel.session.status == Status.RUNNING:
+            record_end(kernel)
+    for session_id in {kernel.session_id for kernel in kernels if not kernel.is_tolerated}:
+        try_begin_termination(session_id, Reason.AGENT_LOST)
+        # Containers on other machines are ended by TERMINATE_SESSION first.
+        elsewhere = Kernel.objects.filter(session=session_id).exclude(agent=None).exclude(agent__in=lost)
+        if not elsewhere.exists():
             _finish(session_id)
 
 

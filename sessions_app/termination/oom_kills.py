@@ -68,7 +68,7 @@ def _record(kernel: Kernel, count: int, at: datetime) -> None:
     The peak is the limit, where the kernel kills.
     """
     unseen = Kernel.objects.filter(pk=kernel.pk, memory_kills=kernel.memory_kills)
-    peak = kernel.session.slots[MEM]
+    peak = kernel.slots[MEM]
     if not unseen.update(memory_kills=F("memory_kills") + count, memory_killed_at=at, memory_peak_bytes=peak):
         return
     kernel.memory_kills, kernel.memory_killed_at, kernel.memory_peak_bytes = (
@@ -92,7 +92,7 @@ def memory_kill_message(session: ComputeSession, kernel: Kernel) -> StoredMessag
     """Return a sentence about the kills for users; empty (false) if there were none."""
     if not kernel.memory_kills or kernel.memory_peak_bytes is None:
         return StoredMessage()
-    sizes = {"limit": format_bytes(session.slots[MEM]), "peak": format_bytes(kernel.memory_peak_bytes)}
+    sizes = {"limit": format_bytes(kernel.slots[MEM]), "peak": format_bytes(kernel.memory_peak_bytes)}
     if kernel.memory_kills == 1:
         return StoredMessage(KILLED_ONCE, sizes)
     return StoredMessage(KILLED_OFTEN, {**sizes, "count": kernel.memory_kills})

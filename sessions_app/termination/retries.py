@@ -52,7 +52,7 @@ _REQUEUED_MESSAGES: Mapping[str, StoredMessage] = {
 }
 _KERNEL_RESET = {
     "agent": None, "container_id": "", "address": None, "exit_code": None, "memory_kills": 0,
-    "memory_killed_at": None, "memory_peak_bytes": None,
+    "ended_at": None, "memory_killed_at": None, "memory_peak_bytes": None,
 }  # fmt: skip
 
 

@@ -75,6 +75,7 @@ def _tab_context(request: HttpRequest, actor: Actor, session: ComputeSession, ta
         steps = presentation_session.steps(session, pull_progress(session.pk))
         return {
             "steps": steps,
+            "containers": session.kernels.all(),
             "mounts": session.mounts.all(),
             "dependencies": [
                 (each, _dependency_url(each, session, actor)) for each in dependencies_of(session)
@@ -92,7 +93,7 @@ def _tab_context(request: HttpRequest, actor: Actor, session: ComputeSession, ta
     if tab == "log":
         return _log_context(request, session)
     if tab == "terminal":
-        return {"terminal_url": f"/ws/sessions/{session.pk}/terminal/"}
+        return _terminal_context(request, session)
     if tab == "folders":
         return {"mounts": session.mounts.all()}
     if tab == "history":
@@ -129,14 +130,23 @@ def _log_context(request: HttpRequest, session: ComputeSession) -> dict[str, Any
     }
 
 
+def _terminal_context(request: HttpRequest, session: ComputeSession) -> dict[str, Any]:
+    kernel = find_kernel(session, request.GET.get("kernel", "main1"))
+    return {
+        "kernel_name": kernel.name,
+        "kernel_names": [each.name for each in session.kernels.all()],
+        "terminal_url": f"/ws/sessions/{session.pk}/terminal/{'' if kernel.is_main else f'?kernel={kernel.name}'}",
+    }
+
+
 @closed_during_impersonation
 @require_GET
 @login_required
 def session_terminal(request: HttpRequest, session_id: UUID) -> HttpResponse:
     """Show the terminals of one session in a separate window, as tabs."""
     session = access_session(actor_of(request), session_id, Action.OPEN_TERMINAL)
-    terminal_url = f"/ws/sessions/{session.pk}/terminal/"
-    return render(request, "sessions_app/terminal.html", {"session": session, "terminal_url": terminal_url})
+    context = {"session": session, **_terminal_context(request, session)}
+    return render(request, "sessions_app/terminal.html", context)
 
 
 @closed_during_impersonation

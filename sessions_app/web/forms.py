@@ -216,6 +216,8 @@ class LauncherForm(LauncherFields):
         body = {name: value.strip() if isinstance(value, str) else value for name, value in body.items()}
         if typed["type"] != SessionType.BATCH:
             body = {name: value for name, value in body.items() if name not in BATCH_FIELDS}
+        if body["roles"]:
+            del body["cluster_size"]  # the roles say it
         if "device" in self.data:
             body |= device_requirements(typed)
         return body | {
@@ -269,7 +271,8 @@ class LauncherForm(LauncherFields):
             return "part_mem" if slot.endswith(MEM_PART) else "part_cores"
         if self.cleaned_data.get("device") and (own_device := self._device_field_for(name, slot)):
             return own_device
-        own = "folders" if name.startswith("mounts") else "cpu" if name == "resources" else slot
+        own = name.partition(".")[0] if name.startswith("roles") else slot
+        own = "folders" if name.startswith("mounts") else "cpu" if name == "resources" else own
         if own in ("cpu", "mem") and self._size_of(self.cleaned_data.get("size", "")):
             own = "size"  # the CPU and memory fields are hidden then
         own = DEVICE_PREFIX + own if own in self.device_names else own

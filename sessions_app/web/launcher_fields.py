@@ -16,7 +16,8 @@ from common.pages.form_fields import (
 from common.values.durations import duration_input, parse_duration
 from sessions_app.core.array_spec import LONGEST_SPEC
 from sessions_app.core.callbacks import MAX_URL_LENGTH
-from sessions_app.core.placement import PlacementRule
+from sessions_app.core.cluster import MAX_CLUSTER_SIZE, read_role_line, role_line
+from sessions_app.core.placement import Gang, PlacementRule
 from sessions_app.core.queue_options import LOWEST_PRIORITY, MAX_RETRIES, MAX_SESSION_NAME, When
 from sessions_app.core.request import MAX_REFERENCE_LENGTH
 from sessions_app.models import SessionType
@@ -59,6 +60,17 @@ class VariablesField(UncheckedField):
 
     def prepare_value(self, value: Any) -> Any:
         return format_variables(value) if isinstance(value, dict) else value
+
+
+class RolesField(UncheckedField):
+    """Roles of containers, one per line."""
+
+    def clean(self, value: Any) -> list[dict[str, Any]]:  # type: ignore[override]
+        lines = [line.strip() for line in super().clean(value).splitlines()]
+        return [_checked(read_role_line, line) for line in lines if line]
+
+    def prepare_value(self, value: Any) -> Any:
+        return "\n".join(map(role_line, value)) if isinstance(value, list) else value
 
 
 def _checked(parse: Callable[[str], T], typed: str) -> T:
@@ -304,6 +316,35 @@ class LauncherFields(forms.Form):
         widget=forms.TextInput(attrs={"spellcheck": "false", "autocomplete": "off"}),
         help_text=gettext_lazy(
             "Your sessions in this project with the same group name; empty: those of the array."
+        ),
+    )
+
+    cluster_size = UncheckedField(
+        required=False,
+        initial="1",
+        label=gettext_lazy("Containers"),
+        widget=forms.NumberInput(attrs={"min": 1, "max": MAX_CLUSTER_SIZE}),
+        help_text=gettext_lazy(
+            "main1, sub1, sub2… of this size reach each other by name; all start, or none."
+        ),
+    )
+    cluster_mode = UncheckedChoice(
+        required=False,
+        initial=Gang.ONE_MACHINE.value,
+        label=gettext_lazy("Several containers run"),
+        choices=[
+            (Gang.ONE_MACHINE.value, gettext_lazy("On one machine")),
+            (Gang.ANYWHERE.value, gettext_lazy("On one or several machines")),
+            (Gang.SPREAD.value, gettext_lazy("Each on another machine")),
+        ],
+    )
+    roles = RolesField(
+        required=False,
+        label=gettext_lazy("Roles"),
+        widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false", "autocomplete": "off"}),
+        help_text=gettext_lazy(
+            "Only if containers beside main1 differ from it, one role per line, like worker=2,cpu=4,mem=8g: command. "
+            "With “tolerate”, the session goes on if one of them fails."
         ),
     )
 

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 
 from common.actors import Actor
 from common.templatetags.berth import ago
-from common.values.resources import CPU, MEM, format_slots
+from common.values.resources import CPU, MEM, ResourceSlots, format_slots
 from sessions_app.app_services.urls import app_links
 from sessions_app.core.states import Reason
 from sessions_app.idle.messages import NearEnd, near_end
@@ -144,7 +144,7 @@ def _resource_use(session: ComputeSession, uses: dict[UUID, CurrentUse]) -> Reso
     measured = [use for kernel in kernels if (use := uses.get(kernel.pk))]
     if not measured or not session.is_running:
         return None
-    limits = session.slots * len(kernels)
+    limits = sum((kernel.slots for kernel in kernels), ResourceSlots())
     cpu = _sum(use.cpu_milli for use in measured)
     devices = {name: amount for name, amount in limits.items() if name not in (CPU, MEM)}
     return ResourceUse(

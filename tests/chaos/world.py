@@ -29,6 +29,7 @@ from images.models import ContainerImage
 from portal.celery import app as celery
 from portal.demo.simulated_cluster import actor_of
 from sessions_app import tasks
+from sessions_app.launch import terminator
 from sessions_app.reconciler import container_check
 from tests.chaos.questions import TABLES
 from tests.waiting import wait_until
@@ -219,7 +220,7 @@ def make() -> None:
 
 def enter(installation: str) -> World:
     """The world as this process sees and serves it, in a hurry: what takes minutes in a portal takes seconds."""
-    agent_services.LOST_AFTER = container_check.LOST_GRACE = QUICK
+    agent_services.LOST_AFTER = terminator.LOST_GRACE = container_check.LOST_GRACE = QUICK
     celery.loader.import_default_modules()
     runtimes = {}
     for agent in Agent.objects.all():

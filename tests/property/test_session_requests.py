@@ -73,6 +73,21 @@ plausible = {
     "priority": st.integers(-200, 200) | anything,
     "start_at": st.datetimes(timezones=st.timezones()).map(str) | anything,
     "pending_timeout_s": st.integers() | anything,
+    "cluster_size": st.integers(-1, 102) | anything,
+    "cluster_mode": st.sampled_from(["one_machine", "anywhere", "spread"]) | anything,
+    "roles": st.lists(
+        st.fixed_dictionaries(
+            {"name": st.sampled_from(["worker", "ps", "main", "w1"]) | anything},
+            optional={
+                "count": st.integers(-1, 120) | anything,
+                "resources": st.fixed_dictionaries({"cpu": amounts, "mem": amounts, "cuda.mem": amounts})
+                | anything,
+                "command": st.just("ls") | anything,
+                "failure_policy": st.just("tolerate") | anything,
+            },
+        )
+    )
+    | anything,
 }
 
 

@@ -43,6 +43,7 @@ SERVER_DEFAULTS = {
     "requeues": False,
     "may_run_elsewhere": False,
     "linked_devices": False,
+    "roles": [],
 }
 
 OnChange = Callable[["Session"], None]
@@ -59,6 +60,19 @@ class Mount:
     def to_json(self) -> dict[str, object]:
         told: dict[str, object] = {"folder": self.folder, "readonly": self.readonly}
         return told | ({"path": self.path} if self.path else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """One container of a session. `rank` 0 is main1, which runs the command."""
+
+    name: str
+    role: str = ""
+    rank: int = 0
+    agent: str = ""
+    resources: Mapping[str, int] = field(default_factory=dict)
+    exit_code: int | None = None
+    ended_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +116,9 @@ class Session(Record):
     placement_rule: str = ""
     array: str | None = None
     array_index: int | None = None
+    cluster_size: int = 1
+    cluster_mode: str = ""
+    containers: tuple[Container, ...] = ()
     queue_position: int | None = None
     agents: tuple[str, ...] = ()
     apps: tuple[App, ...] = ()
@@ -256,6 +273,9 @@ class Sessions:
         placement_group: str = "",
         placement_rule: str = "",
         array: str = "",
+        cluster_size: int = 1,
+        cluster_mode: str = "",
+        roles: Sequence[Mapping[str, Any]] = (),
         idempotency_key: str = "",
     ) -> Session:
         """Submit a session request and return the session at once, still pending.
@@ -290,6 +310,10 @@ class Sessions:
         placements.
         - `array`: creates all elements of an array like "1-100%10" and returns the first; see
         `client.arrays`.
+        - `cluster_size`: number of equal containers: main1, sub1, sub2…; all start, or none.
+        - `cluster_mode`: "one_machine" (default), "anywhere" or "spread" (each on another machine).
+        - `roles`: containers beside main1 that differ from it, such as
+        `{"name": "worker", "count": 2, "resources": {"cpu": 4, "mem": "8g"}}`.
         - `callback_url`: receives a signed POST when the session starts, is retried, and ends.
         - `idempotency_key`: two requests with one key within a day create one session.
 
@@ -325,6 +349,9 @@ class Sessions:
             "placement_group": placement_group,
             "placement_rule": placement_rule,
             "array": array,
+            "cluster_size": cluster_size if cluster_size != 1 else None,
+            "cluster_mode": cluster_mode,
+            "roles": [dict(role) for role in roles],
         }
         body = {
             field: value

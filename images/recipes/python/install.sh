@@ -15,10 +15,11 @@ force-unsafe-io
 END
 apt-get update -q
 apt-get upgrade -q -y
-# nftables, haproxy and socat are for Berth's helpers on machines, which run in this image.
+# iproute2, nftables, haproxy and socat are for Berth's helpers on machines, which run in this image.
 apt-get install -q -y \
-    ca-certificates curl git haproxy less nftables openssh-client procps \
+    ca-certificates curl git haproxy iproute2 less nftables openssh-client openssh-server procps \
     python-is-python3 python3 python3-pip socat tmux tzdata unzip vim xz-utils
+rm -f /etc/ssh/ssh_host_*  # sessions of several containers serve SSH with keys of their own
 rm -rf /var/cache/debconf/*-old /var/lib/dpkg/*-old /var/log/apt /var/log/*.log
 
 echo "## Installing Python packages: $(grep -c '^[a-z].*==' requirements.txt) pinned wheels."

@@ -25,7 +25,9 @@ FolderName = Annotated[
     str,
     typer.Argument(metavar="FOLDER", help="Name or id.", autocompletion=complete.folders, show_default=False),
 ]
-Kernel = Annotated[str, typer.Option("--kernel", help="Container of the session.")]
+Kernel = Annotated[
+    str, typer.Option("--container", "--kernel", help="Container of the session: main1, sub1…")
+]
 
 
 def get_client(context: typer.Context) -> Client:

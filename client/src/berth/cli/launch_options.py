@@ -169,6 +169,26 @@ class LaunchOptions:
             autocompletion=complete.sessions_and_arrays,
         ),
     ] = None
+    nodes: Annotated[
+        int, typer.Option("--nodes", help="Number of containers: main1, sub1, sub2…; all start, or none.")
+    ] = 1
+    nodes_on: Annotated[
+        str,
+        typer.Option(
+            "--nodes-on",
+            metavar="WHERE",
+            help="Where several containers run: one_machine, anywhere, or spread (each on another machine).",
+            show_default="one_machine",
+        ),
+    ] = ""
+    role: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--role",
+            metavar="NAME=COUNT[,RESOURCE=AMOUNT…][,tolerate][: COMMAND]",
+            help="Containers beside main1 that are not like it: worker=2,cpu=4,mem=8g. tolerate: the session goes on if one fails. May be repeated.",
+        ),
+    ] = None
     callback: Annotated[
         str,
         typer.Option(
@@ -201,6 +221,9 @@ class LaunchOptions:
             "designated_agent": designated_agent_name(self.agent, self.prefer_agent),
             "may_run_elsewhere": bool(self.prefer_agent),
             **accelerators.demands(),
+            "cluster_size": self.nodes,
+            "cluster_mode": self.nodes_on,
+            "roles": parse_roles(self.role),
             "placement_group": self.placement_group,
             "placement_rule": placement_rule_name(spread=self.spread, pack=self.pack, strict=self.strict),
         }
@@ -260,6 +283,27 @@ def parse_mounts(texts: list[str] | None) -> list[Mount]:
             )
         mounts.append(Mount(folder, rest[0] if rest else "", is_readonly))
     return mounts
+
+
+def parse_roles(texts: list[str] | None) -> list[dict[str, Any]]:
+    """Parse `NAME=COUNT[,RESOURCE=AMOUNT…][,tolerate][: COMMAND]` into roles. Raises InvalidInput."""
+    roles = []
+    for text in texts or ():
+        head, _colon, command = text.partition(":")
+        first, *amounts = head.split(",")
+        name, count = parse_pair(first, "--role", "worker=2")
+        if not (count.isascii() and count.isdecimal()):
+            raise InvalidInput(f"--role {text}: not understood.", hint="Write it like worker=2,cpu=4,mem=8g.")
+        role: dict[str, Any] = {"name": name, "count": int(count)}
+        if "tolerate" in amounts:
+            amounts.remove("tolerate")
+            role["failure_policy"] = "tolerate"
+        if amounts:
+            role["resources"] = dict(parse_pair(each, "--role", "worker=2,cpu=4") for each in amounts)
+        if command.strip():
+            role["command"] = command.strip()
+        roles.append(role)
+    return roles
 
 
 def parse_seconds(text: str) -> int | None:
