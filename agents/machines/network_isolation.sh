@@ -26,7 +26,7 @@ table inet berth {
     set engines {
         type inet_service
         flags interval
-        elements = { 2375-2378, 4789, 7946 }
+        elements = { 2375-2378, 4789, 4799, 7946 }
     }
 
     # To the machine itself: nothing but answers, so that the gateway reaches apps.

@@ -149,12 +149,17 @@ class MountSpec:
 
 @dataclass(frozen=True, slots=True)
 class NetworkSpec:
-    """A bridge network in a free subnet of prefix length `prefix` in `pool`."""
+    """A bridge network in a free subnet of prefix length `prefix` in `pool`, or in the given `subnet`
+    with the machine's own address `gateway`. `mtu` 0: the engine's default.
+    """
 
     name: str
     labels: Mapping[str, str]
     pool: str = "10.213.0.0/16"
     prefix: int = 28
+    subnet: str = ""
+    gateway: str = ""
+    mtu: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +184,10 @@ class ContainerSpec:
     hostname: str = ""
     network: str = ""
     aliases: tuple[str, ...] = ()
+    address: str = ""  # in its network; empty: any
+    hosts: tuple[
+        tuple[str, str], ...
+    ] = ()  # names and addresses besides those in its network on this machine
     cpu_milli: int
     cpuset: str = ""
     mem_bytes: int

@@ -36,7 +36,7 @@ BEGIN = f"{DIRECTORY}/begin"
 
 
 class FailurePolicy(StrEnum):
-    """What the end of a container other than main1 means for its session."""
+    """Meaning of the end of a container other than main1 for its session."""
 
     STRICT = "strict"  # the session fails, unless the container's own command succeeded
     TOLERATE = "tolerate"  # the others go on

@@ -30,6 +30,8 @@ SESSION_LABEL = "io.berth.session"
 KERNEL_LABEL = "io.berth.kernel"
 ATTEMPT_LABEL = "io.berth.attempt"
 POOLED_NETWORK_LABEL = "io.berth.mooring"
+ACROSS_LABEL = "io.berth.across-machines"
+"""Label of containers whose session is on several machines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,18 @@ class ClusterPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterAddresses:
+    """Network of a session on several machines, as one of its containers sees it: the subnet, the
+    machine's own address in it, and the names and addresses of all containers.
+    """
+
+    subnet: str
+    gateway: str
+    mtu: int
+    hosts: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KernelPlan:
     """All values that determine the spec of one container."""
 
@@ -85,6 +99,7 @@ class KernelPlan:
     element: ArrayElement | None = None
     grant: DeviceGrant = NO_DEVICES
     cluster: ClusterPlan | None = None  # None: its only container
+    addresses: ClusterAddresses | None = None  # None: on one machine
 
 
 def container_name(kernel_id: UUID, attempt: int) -> str:
@@ -114,6 +129,7 @@ def kernel_labels(plan: KernelPlan) -> dict[str, str]:
         **session_labels(plan),
         KERNEL_LABEL: str(plan.kernel_id),
         ATTEMPT_LABEL: str(plan.attempt),
+        **({ACROSS_LABEL: "true"} if plan.addresses else {}),
     }
 
 
@@ -121,6 +137,14 @@ def build_network_spec(plan: KernelPlan) -> NetworkSpec:
     """Return the spec of the session's network: its pooled network, or one named after the session."""
     if plan.pooled_network_id is not None:
         return build_pooled_network_spec(plan.installation, plan.pooled_network_id, plan.network_pool)
+    if plan.addresses is not None:
+        return NetworkSpec(
+            name=network_name(plan.session_id),
+            labels=session_labels(plan),
+            subnet=plan.addresses.subnet,
+            gateway=plan.addresses.gateway,
+            mtu=plan.addresses.mtu,
+        )
     return NetworkSpec(
         name=network_name(plan.session_id),
         labels=session_labels(plan),
@@ -183,6 +207,8 @@ def build_container_spec(plan: KernelPlan) -> ContainerSpec:
         hostname=plan.kernel_name,
         network=build_network_spec(plan).name,
         aliases=(plan.kernel_name,),
+        address=dict(plan.addresses.hosts)[plan.kernel_name] if plan.addresses else "",
+        hosts=plan.addresses.hosts if plan.addresses else (),
         cpu_milli=plan.slots[CPU],
         cpuset=plan.cpuset,
         mem_bytes=plan.slots[MEM],

@@ -38,7 +38,7 @@ from sessions_app.app_services.start import start_app
 from sessions_app.core import container_spec
 from sessions_app.core.states import LAUNCHING, REASON_SENTENCES, Reason, Status
 from sessions_app.dotfiles import delivery
-from sessions_app.launch import cluster_files, device_shares, devices
+from sessions_app.launch import cluster_files, cluster_network, device_shares, devices
 from sessions_app.launch.device_shares import IsolationTooWeak
 from sessions_app.launch.image_pull import PullReporter
 from sessions_app.launch.network_pool import assign_pooled_network, find_pooled_network
@@ -109,11 +109,13 @@ def _launch(session: ComputeSession) -> None:
         with _withholding(kernel, parts):
             if devices.form_groups(kernel, parts.get(kernel.pk, ())):
                 parts = devices.allocated_parts(kernels)
+    addresses = cluster_network.cluster_addresses(session)
     plans, shared = {}, {}
     for kernel in kernels:
         own = parts.get(kernel.pk, ())
         with _withholding(kernel, parts):
             plan = build_kernel_plan(session, kernel, has_setup=setup is not None, parts=own)
+            plan = replace(plan, addresses=addresses.get(kernel.pk))
         shared[kernel] = device_shares.shares_of(session, kernel, own, container_spec.kernel_labels(plan))
         device_shares.end_idle_daemons(kernel, own, shared[kernel])
         plans[kernel] = replace(
@@ -128,6 +130,9 @@ def _launch(session: ComputeSession) -> None:
         runtime.ensure_volume(
             container_spec.home_volume_name(kernel.pk, kernel.attempt), container_spec.kernel_labels(plan)
         )
+
+    if addresses:
+        cluster_network.join_machines(session)
 
     advance_status(session, Status.STARTING, Reason.IMAGE_READY)
     delivered = []

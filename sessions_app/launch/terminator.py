@@ -18,6 +18,7 @@ from sessions_app.container_io import kept_logs
 from sessions_app.core import container_spec
 from sessions_app.core.states import Status
 from sessions_app.dotfiles import delivery
+from sessions_app.launch import cluster_network
 from sessions_app.launch.device_shares import end_device_clients, release_shares
 from sessions_app.launch.launcher import log, work_lock
 from sessions_app.launch.network_pool import remove_session_network
@@ -53,11 +54,16 @@ def end_session(session_id: UUID) -> None:
             stop_containers([(runtime_of(agent), kernel.container_name) for kernel, agent in placed])
             for kernel, agent in placed:
                 end_kernel(kernel, agent)
+            is_joined = cluster_network.is_across_machines(session)
             for agent in {agent for _kernel, agent in placed}:
+                if is_joined:
+                    remove_unless_refused(partial(cluster_network.leave_machine, session.pk, agent))
                 remove_unless_refused(partial(remove_session_network, session.pk, agent, runtime_of(agent)))
         except RuntimeFault as error:
             log.warning("end.not_yet", session_id=str(session_id), error=str(error))
             return
+        if is_joined:
+            cluster_network.release_network(session.pk)
         finish_or_retry(session_id, actor=SYSTEM)
 
 

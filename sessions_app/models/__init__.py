@@ -6,7 +6,7 @@ from sessions_app.models.callback import CallbackDelivery, CallbackSecret, Sessi
 from sessions_app.models.dependency import SessionDependency
 from sessions_app.models.idle import Gap, GatewayReport, IdleWatch, Interaction, SessionIdle, SessionWarning
 from sessions_app.models.kernel import Kernel, KernelAllocation, KernelLog, KernelMetric, KernelUsage
-from sessions_app.models.network import PooledNetwork
+from sessions_app.models.network import ClusterNetwork, PooledNetwork
 from sessions_app.models.personal import Dotfile, PersonalSetup, StartupScript, Written
 from sessions_app.models.preemption import Preemption, PreemptionOutcome, close_preemptions
 from sessions_app.models.preset import ResourcePreset
@@ -26,6 +26,7 @@ __all__ = [
     "AssignedPort",
     "CallbackDelivery",
     "CallbackSecret",
+    "ClusterNetwork",
     "ComputeSession",
     "ComputeSessionQuerySet",
     "Dotfile",

@@ -1,4 +1,4 @@
-"""Pooled networks, created before sessions need them."""
+"""Networks of sessions: pooled ones, created before sessions need them, and those across machines."""
 
 import uuid
 
@@ -32,3 +32,20 @@ class PooledNetwork(models.Model):
 
     def __str__(self) -> str:
         return f"{self.pk} on {self.agent_id}"
+
+
+class ClusterNetwork(models.Model):
+    """Network of a session whose containers are on several machines (`launch/cluster_network.py`).
+
+    `number` is the place of its subnet in the pool, free again when the row is deleted with the end
+    of the containers. The VNI follows from the row's id, so a machine that was lost never gets
+    frames of another session.
+    """
+
+    session = models.OneToOneField(
+        "sessions_app.ComputeSession", on_delete=models.CASCADE, related_name="cluster_network"
+    )
+    number = models.PositiveIntegerField(unique=True)
+
+    def __str__(self) -> str:
+        return f"network {self.number} of {self.session_id}"

@@ -18,6 +18,7 @@ from agents.runtime.port import (
     RuntimeUnavailable,
 )
 from sessions_app.core import container_spec
+from sessions_app.launch import cluster_network
 from sessions_app.launch.network_pool import reap_pool, remove_session_network
 from sessions_app.launch.terminator import STOPPERS, stop_containers
 from sessions_app.models import ComputeSession
@@ -68,6 +69,8 @@ def reap(state: ContainerState, agent: Agent, runtime: ContainerRuntime) -> None
         if (
             not ComputeSession.objects.live().filter(pk=session_id).exists()
         ):  # else it is retried, possibly on this machine
+            if state.labels.get(container_spec.ACROSS_LABEL):
+                cluster_network.leave_machine(session_id, agent)
             remove_session_network(session_id, agent, runtime)
     except (RuntimeFault, KeyError, ValueError) as error:  # labels set by other programs
         log.warning("reconcile.leftover", container=state.name, error=str(error))

@@ -1,6 +1,5 @@
 """Containers of one session reach each other by name, by SSH without a password, and compute together."""
 
-from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
@@ -69,7 +68,7 @@ def plan_of(member: ClusterMember, image: str, session: KernelPlan | None) -> Ke
 
 
 @pytest.fixture(scope="module")
-def names(runtime: DockerRuntime, image: str) -> Iterator[list[str]]:
+def names(runtime: DockerRuntime, image: str) -> list[str]:
     """Return the running containers main1, sub1, sub2, started as a launch starts them."""
     plans: list[KernelPlan] = []
     for member in MEMBERS:
@@ -80,7 +79,7 @@ def names(runtime: DockerRuntime, image: str) -> Iterator[list[str]]:
         runtime.ensure_container(build_container_spec(plan))
         cluster_files.deliver(plan, runtime)
         runtime.start_container(container_name(plan.kernel_id, 1))
-    yield [container_name(plan.kernel_id, 1) for plan in plans]
+    return [container_name(plan.kernel_id, 1) for plan in plans]
 
 
 def output(runtime: DockerRuntime, name: str, line: str) -> str:

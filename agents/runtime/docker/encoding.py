@@ -110,7 +110,9 @@ def container_config(spec: ContainerSpec) -> Json:
     }
     config.update({key: value for key, value in optional.items() if value})
     if spec.network:
-        endpoint = {"Aliases": list(spec.aliases)}
+        endpoint: Json = {"Aliases": list(spec.aliases)}
+        if spec.address:
+            endpoint["IPAMConfig"] = {"IPv4Address": spec.address}
         config["NetworkingConfig"] = {"EndpointsConfig": {spec.network: endpoint}}
     return config
 
@@ -147,6 +149,7 @@ def _host_config(spec: ContainerSpec) -> Json:
         "IpcMode": "private",
         "NetworkMode": spec.network or "none",
         "RestartPolicy": {"Name": "no"},
+        **({"ExtraHosts": [f"{name}:{address}" for name, address in spec.hosts]} if spec.hosts else {}),
         **_mounts(spec.mounts, grant),
         **_devices(grant),
     }
@@ -298,10 +301,14 @@ def network_config(spec: NetworkSpec, subnet: ipaddress.IPv4Network, spare: int 
         "Driver": "bridge",
         "EnableIPv6": False,
         "Labels": dict(spec.labels),
-        "IPAM": {"Driver": "default", "Config": [{"Subnet": str(subnet)}]},
+        "IPAM": {
+            "Driver": "default",
+            "Config": [{"Subnet": str(subnet)} | ({"Gateway": spec.gateway} if spec.gateway else {})],
+        },
         "Options": {
             "com.docker.network.bridge.name": bridge_name(f"{spec.name}~{spare}" if spare else spec.name),
             "com.docker.network.bridge.enable_icc": "true",
+            **({"com.docker.network.driver.mtu": str(spec.mtu)} if spec.mtu else {}),
         },
     }
 

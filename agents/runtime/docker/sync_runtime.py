@@ -1,5 +1,6 @@
 """ContainerRuntime for a Docker engine, over a local socket or mutual TLS (docker SDK)."""
 
+import ipaddress
 import json
 import tarfile
 import time
@@ -199,7 +200,10 @@ class DockerRuntime(ContainerRuntime):
             if self._has_network(spec):
                 return
             taken = [*subnets_of(client.networks()), *refused]
-            subnet = next(free_subnets(spec.pool, spec.prefix, taken, seed=spec.name), None)
+            if spec.subnet:
+                subnet = None if refused else ipaddress.IPv4Network(spec.subnet)
+            else:
+                subnet = next(free_subnets(spec.pool, spec.prefix, taken, seed=spec.name), None)
             if subnet is None:
                 break
             try:
@@ -216,9 +220,12 @@ class DockerRuntime(ContainerRuntime):
                     time.sleep(RETRY_PAUSE_S)
                 else:
                     raise
-        raise OutOfCapacity(
-            f"No free /{spec.prefix} subnet left in {spec.pool} on {self.connection.address}."
+        wanted = (
+            f"The subnet {spec.subnet} is not free"
+            if spec.subnet
+            else f"No free /{spec.prefix} subnet left in {spec.pool}"
         )
+        raise OutOfCapacity(f"{wanted} on {self.connection.address}.")
 
     def _has_network(self, spec: NetworkSpec) -> bool:
         for network in self._client.networks(names=[spec.name]):

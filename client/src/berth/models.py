@@ -307,6 +307,19 @@ class Price(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionContainer(Record):
+    """One container of a session. `rank` 0 is main1, which runs the command."""
+
+    name: str
+    role: str = ""
+    rank: int = 0
+    agent: str = ""
+    resources: Mapping[str, int] = field(default_factory=dict)
+    exit_code: int | None = None
+    ended_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MountRecord(Record):
     """Folder mounted in a session."""
 

@@ -24,6 +24,7 @@ from berth.models import (
     MountRecord,
     Prospect,
     SessionCheck,
+    SessionContainer,
     StartRange,
     Transition,
 )
@@ -60,19 +61,6 @@ class Mount:
     def to_json(self) -> dict[str, object]:
         told: dict[str, object] = {"folder": self.folder, "readonly": self.readonly}
         return told | ({"path": self.path} if self.path else {})
-
-
-@dataclass(frozen=True, slots=True)
-class Container:
-    """One container of a session. `rank` 0 is main1, which runs the command."""
-
-    name: str
-    role: str = ""
-    rank: int = 0
-    agent: str = ""
-    resources: Mapping[str, int] = field(default_factory=dict)
-    exit_code: int | None = None
-    ended_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +106,7 @@ class Session(Record):
     array_index: int | None = None
     cluster_size: int = 1
     cluster_mode: str = ""
-    containers: tuple[Container, ...] = ()
+    containers: tuple[SessionContainer, ...] = ()
     queue_position: int | None = None
     agents: tuple[str, ...] = ()
     apps: tuple[App, ...] = ()

@@ -19,7 +19,7 @@ SESSIONS = "/api/v1/sessions/"
 ERROR_KEYS = {"code", "message", "hint", "fields"}
 OUT_KEYS = {
     "id", "name", "type", "status", "status_reason", "status_message", "exit_code", "owner", "personal_files", "project", "domain",
-    "resource_group", "image", "resources", "mounts", "command", "timeout_s", "priority", "start_at", "pending_timeout_s", "dependencies", "max_retries", "retry_count", "requeues", "callback_url", "designated_agent", "may_run_elsewhere", "device_model", "device_mem_bytes", "device_api_version", "device_share_mem_bytes", "device_share_cores", "linked_devices", "isolation", "placement_group", "placement_rule", "array", "array_index", "queue_position", "agents", "apps", "memory_kill", "ending", "devices",
+    "resource_group", "image", "resources", "mounts", "command", "timeout_s", "priority", "start_at", "pending_timeout_s", "dependencies", "max_retries", "retry_count", "requeues", "callback_url", "designated_agent", "may_run_elsewhere", "device_model", "device_mem_bytes", "device_api_version", "device_share_mem_bytes", "device_share_cores", "linked_devices", "isolation", "placement_group", "placement_rule", "array", "array_index", "queue_position", "cluster_size", "cluster_mode", "containers", "agents", "apps", "memory_kill", "ending", "devices",
     "created_at", "status_changed_at", "setup", "started_at", "ended_at", "deadline_at", "stops_at",
 }  # fmt: skip
 

@@ -86,11 +86,11 @@ def test_limits_count_all_containers(place: Place) -> None:
 
 
 def test_more_containers_than_machines_are_refused_in_words(place: Place) -> None:
-    with pytest.raises(LimitExceeded, match="Each of 2 containers needs a machine of its own, and .* has 1"):
+    with pytest.raises(LimitExceeded, match=r"Each of 2 containers needs a machine of its own, and .* has 1"):
         place.enqueue(cluster_size=2, cluster_mode="spread")
     with pytest.raises(LimitExceeded, match="can run 8 of these 9 containers"):
         place.enqueue(cluster_size=9, cluster_mode="anywhere")
-    with pytest.raises(LimitExceeded, match="No machine of .* has 9 cores"):
+    with pytest.raises(LimitExceeded, match=r"No machine of .* has 9 cores"):
         place.enqueue(cluster_size=9)
 
 
