@@ -1,8 +1,6 @@
 """Reads of the accelerators of many machines: by model, and one by one."""
 
-import json
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from django.db import connection
@@ -42,14 +40,17 @@ _MODELS = f"""
     ORDER BY slot_name, model, profile, group_id
 """
 _MACHINES = f"""
-    SELECT agent.id, agent.name, resource_group.name, agent.state, jsonb_agg(jsonb_build_array(
-        device.id, device.slot_name, device.occupied, device.is_present, device.withheld, device.warning <> ''
-    ) ORDER BY device.slot_name, device.index)::text
-    FROM {_DEVICE} device
+    SELECT agent.id, agent.name, resource_group.name, device.ids, device.cells
+    FROM (
+        SELECT agent_id, array_agg(id ORDER BY slot_name, index) AS ids,
+            string_agg(concat_ws(' ', occupied, is_present::int, (warning <> '')::int, withheld), ','
+                ORDER BY slot_name, index) AS cells
+        FROM {_DEVICE} WHERE %(model)s IN ('', model) GROUP BY agent_id
+    ) device
     JOIN {_AGENT} agent ON agent.id = device.agent_id
     JOIN {_GROUP} resource_group ON resource_group.id = agent.resource_group_id
-    WHERE agent.state <> %(retired)s AND %(group)s IN ('', resource_group.name) AND %(model)s IN ('', device.model)
-    GROUP BY agent.id, resource_group.id ORDER BY resource_group.name, agent.name
+    WHERE agent.state <> %(retired)s AND %(group)s IN ('', resource_group.name)
+    ORDER BY resource_group.name, agent.name
 """
 
 
@@ -90,22 +91,19 @@ def device_models(group_ids: Collection[int] | None = None) -> list[DeviceModel]
 class DeviceCell(NamedTuple):
     """One device of a machine; `occupied` in milli-devices."""
 
-    id: int
-    slot_name: str
     occupied: int
     is_present: bool
-    withheld: str
     has_warning: bool
+    withheld: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceMachine:
-    """A machine with accelerators."""
+class DeviceMachine(NamedTuple):
+    """A machine with accelerators: their primary keys, and in the same order what is known of each."""
 
     agent_id: int
     name: str
     group: str
-    state: str
+    device_ids: Sequence[int]
     devices: tuple[DeviceCell, ...]
 
 
@@ -113,11 +111,20 @@ def device_machines(*, group: str = "", model: str = "") -> list[DeviceMachine]:
     """Return the machines in use with their accelerators, by group and name; only those of a group
     and a model if given. One query, one row for each machine.
     """
+    known: dict[str, tuple[DeviceCell, ...]] = {}  # many machines are alike
     with connection.cursor() as cursor:
         cursor.execute(_MACHINES, {**_PARAMETERS, "group": group, "model": model})
         return [
             DeviceMachine(
-                agent_id, name, in_group, state, tuple(DeviceCell(*cell) for cell in json.loads(cells))
+                agent_id, name, in_group, ids, known.get(cells) or known.setdefault(cells, _cells(cells))
             )
-            for agent_id, name, in_group, state, cells in cursor.fetchall()
+            for agent_id, name, in_group, ids, cells in cursor.fetchall()
         ]
+
+
+def _cells(text: str) -> tuple[DeviceCell, ...]:
+    words = (each.split(" ") for each in text.split(","))
+    return tuple(
+        DeviceCell(int(occupied), is_present == "1", has_warning == "1", withheld)
+        for occupied, is_present, has_warning, withheld in words
+    )

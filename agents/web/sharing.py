@@ -15,9 +15,9 @@ from accounts.selectors import may_do_everything
 from accounts.web.form_errors import errors_in_form
 from accounts.web.page_access import require_global_overseer
 from agents.capacity.devices import device_models
-from agents.core.isolation import OFFERED
+from agents.core.isolation import OFFERED, Isolation
 from agents.core.isolation import SharingMode as Mode
-from agents.models import MODEL_LENGTH, ResourceGroup, SharingMode, SharingRule
+from agents.models import ResourceGroup, SharingMode, SharingRule
 from agents.models.sharing import REFERENCE_LENGTH
 from agents.selectors import access_group
 from agents.sharing import service
@@ -34,12 +34,10 @@ class SharingRuleForm(forms.Form):
     """One rule; `smallest_share` is a fraction of a device."""
 
     group = forms.ChoiceField(label=gettext_lazy("Resource group"))
-    model = forms.CharField(
+    model = forms.ChoiceField(
         required=False,
-        max_length=MODEL_LENGTH,
         label=gettext_lazy("Model"),
-        widget=forms.TextInput(attrs={"list": "known-models", "autocomplete": "off"}),
-        help_text=gettext_lazy("Empty: all models that have no rule of their own."),
+        help_text=gettext_lazy("“All models” means those that have no rule of their own."),
     )
     mode = forms.ChoiceField(
         choices=SharingMode.choices, initial=SharingMode.SLICE.value, label=gettext_lazy("Mode")
@@ -78,6 +76,9 @@ class SharingRuleForm(forms.Form):
         super().__init__(*args, **options)
         modes = modes_for(rule.model, group=rule.group) | {rule.mode} if rule is not None else modes_for()
         self.fields["mode"].choices = [each for each in SharingMode.choices if each[0] in modes]  # type: ignore[attr-defined]
+        names = {model.model for model in device_models()} | {rule.model if rule else ""}
+        choices = [("", _("All models")), *((name, name) for name in sorted(names - {""}))]
+        self.fields["model"].choices = choices  # type: ignore[attr-defined]
         if rule is not None:
             del self.fields["group"]
         else:
@@ -111,7 +112,6 @@ def rule_list(request: HttpRequest) -> HttpResponse:
         ],
         "form": form if may_do_everything(actor) else None,
         "modes": _modes(),
-        "models": sorted({model.model for model in device_models() if model.model}),
     }
     return render(request, "agents/sharing_rules.html", context, status=422 if form.errors else 200)
 
@@ -145,9 +145,10 @@ def delete_rule(request: HttpRequest, group_id: int, rule_id: int) -> HttpRespon
 
 
 def _modes() -> list[tuple[str, str]]:
-    """Return each mode in which parts are given, with what it really limits."""
+    """Return each mode in which parts are given, and MIG, with what it really limits."""
+    mig = ("MIG", Isolation.HARDWARE.sentence)
     return [
         (str(mode.label), OFFERED[Mode(mode.value)].sentence)
         for mode in SharingMode
         if mode != SharingMode.FORBIDDEN
-    ]
+    ] + [mig]

@@ -54,6 +54,7 @@ TABLE = define_table(
             Column("group", gettext_noop("Group"), ("resource_group__name", "name"), is_usual=False),
             Column("cpu", gettext_noop("CPU"), (_share(CPU),)),
             Column("memory", gettext_noop("Memory"), (_share(MEM),)),
+            Column("devices", gettext_noop("Accelerators")),
             Column("images", gettext_noop("Images")),
             Column("engine", gettext_noop("Engine"), ("engine_version", "name")),
             Column("seen", gettext_noop("Seen"), ("heartbeat_at",), is_number=True),

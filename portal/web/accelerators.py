@@ -13,39 +13,33 @@ from django.views.decorators.http import require_GET
 
 from accounts.selectors import may_do_everything
 from accounts.web.page_access import require_global_overseer
-from agents.capacity.devices import DeviceModel, device_machines, device_models
+from agents.capacity.devices import DeviceMachine, DeviceModel, device_machines, device_models
 from agents.core.device_states import STATE_TITLES, DeviceState
 from agents.metering.readings import present_percents
 from agents.models import ResourceGroup
+from agents.vendors.selectors import known_vendors
 from common import clock
 from common.pages.htmx import render_page_or_fragment
-from portal.web.heat_map import NAMED_MACHINES, heat_groups, states_of
+from portal.web.heat_map import NAMED_MACHINES, MachinePicture, draw_machines, heat_groups
 
 
 @require_GET
 @login_required
 def accelerators(request: HttpRequest) -> HttpResponse:
-    """Show all accelerators as a heat map, and their models. Four queries besides the frame's."""
+    """Show all accelerators as a heat map, and their models. Six queries besides the frame's."""
     actor = require_global_overseer(request)
     chosen = {name: request.GET.get(name, "") for name in ("group", "model", "state")}
     group_names = dict(ResourceGroup.objects.present().values_list("pk", "name"))
     models = [each for each in device_models() if each.group_id in group_names]
     percents = present_percents(clock.now())
-    machines = [
-        (machine, states_of(machine, percents))
-        for machine in device_machines(group=chosen["group"], model=chosen["model"])
-    ]
-    counts = Counter(state for _machine, cells in machines for _cell, state in cells)
-    shown = [
-        (machine, cells)
-        for machine, cells in machines
-        if not chosen["state"] or any(state == chosen["state"] for _cell, state in cells)
-    ]
+    machines = draw_machines(device_machines(group=chosen["group"], model=chosen["model"]), percents)
+    # a word that is no state is that of no device
+    shown = [each for each in machines if not chosen["state"] or chosen["state"] in each[1].counts]
     context = {
-        "groups": heat_groups(shown, percents),
+        "groups": heat_groups(shown),
         "machine_count": len(shown),
         "is_named": len(shown) <= NAMED_MACHINES,
-        "chips": _state_chips(chosen, counts),
+        "chips": _state_chips(chosen, _count_states(machines)),
         "legend": [(state, _(title)) for state, title in STATE_TITLES.items()],
         "is_measured": bool(percents),
         "chosen": chosen,
@@ -56,6 +50,13 @@ def accelerators(request: HttpRequest) -> HttpResponse:
         "is_superadmin": may_do_everything(actor),
     }
     return render_page_or_fragment(request, "portal/accelerators.html", "portal/_heat_map.html", context)
+
+
+def _count_states(machines: Iterable[tuple[DeviceMachine, MachinePicture]]) -> Mapping[DeviceState, int]:
+    counts: Counter[DeviceState] = Counter()
+    for picture, number in Counter(picture for _machine, picture in machines).items():
+        counts.update({state: number * count for state, count in picture.counts.items()})
+    return counts
 
 
 def _state_chips(chosen: Mapping[str, str], counts: Mapping[DeviceState, int]) -> list[dict[str, Any]]:
@@ -81,9 +82,11 @@ def _choices(names: Iterable[str], chosen: str) -> list[str]:
 
 
 def _model_rows(models: Sequence[DeviceModel], group_names: Mapping[int, str]) -> list[dict[str, Any]]:
+    titles = {vendor.name: vendor.title for vendor in known_vendors()}
     return [
         {
             "of": each,
+            "vendor": titles.get(each.vendor, each.vendor),
             "group": group_names[each.group_id],
             "map_url": reverse(
                 "accelerators", query={"group": group_names[each.group_id], "model": each.model}

@@ -33,6 +33,7 @@ from agents.metering.readings import present_uses, use_words
 from agents.models import Agent, AgentDevice, ConnectionKind
 from agents.selectors import access_agent
 from agents.sharing.mig_partitions import request_layout, request_layout_of_model
+from agents.vendors.selectors import known_vendor
 from agents.web.groups import superadmin_or_404
 from agents.web.machine_facts import machine_facts, machine_warnings
 from agents.web.rows import device_errors
@@ -44,7 +45,7 @@ from common.rest.actor import actor_of
 from common.values.resources import MILLI, format_version, in_order, slot_title
 from portal.audit.labels import ACTIONS
 from sessions_app.metrics.device_history import MachineWindow
-from sessions_app.models import ComputeSession, KernelAllocation
+from sessions_app.models import ComputeSession, Kernel, KernelAllocation
 from sessions_app.presentation import session as presentation_session
 from sessions_app.selectors import visible_sessions
 
@@ -57,6 +58,17 @@ WINDOWS = {
     MachineWindow.DAY: gettext_noop("1 day"),
     MachineWindow.MONTH: gettext_noop("30 days"),
 }
+FACTS = {
+    "index": gettext_noop("Number at the driver"),
+    "minor": gettext_noop("Number of its device file"),
+    "card": gettext_noop("Number of its graphics file"),
+    "module": gettext_noop("Position in the machine"),
+    "uuid": gettext_noop("UUID"),
+    "serial": gettext_noop("Serial number"),
+}
+"""Titles of facts that many vendors tell; others are shown by their names."""
+SHOWN_FACTS = ("pci", "bdf", "profile")
+"""Facts that have a line of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +103,7 @@ def agent_page(request: HttpRequest, agent_id: int) -> HttpResponse:
     """Show a machine: its capacity, devices and sessions. A fragment for the drawer."""
     actor = actor_of(request)
     agent = access_agent(actor, agent_id)
-    there = visible_sessions(actor).live().filter(kernels__agent=agent).distinct()
+    there = visible_sessions(actor).live().filter(pk__in=Kernel.objects.filter(agent=agent).values("session"))
     sessions = [presentation_session.row(actor, each) for each in there.for_rows()[:SHOWN_SESSIONS]]
     may_drain = may_do_everything(actor)
     rows = device_rows(actor, list(agent.devices.order_by("slot_name", "index")))
@@ -136,10 +148,25 @@ def device_page(request: HttpRequest, device_id: int) -> HttpResponse:
         "mig": _mig(device) if may_do_everything(actor) else None,
         "device": device,
         "agent": device.agent,
-        "facts": sorted((device.facts or {}).items()),
+        "vendor": _vendor_title(device.vendor),
+        "facts": _facts(device),
         "is_superadmin": may_do_everything(actor),
     }
     return render_page_or_fragment(request, "portal/device.html", "portal/_device.html", context)
+
+
+def _vendor_title(name: str) -> str:
+    vendor = known_vendor(name) if name else None
+    return vendor.title if vendor else name
+
+
+def _facts(device: AgentDevice) -> list[tuple[str, str, Any]]:
+    """Return what the driver tells besides the columns: [(title or "", name, value)]."""
+    return [
+        (_(FACTS[name]) if name in FACTS else "", name, value)
+        for name, value in sorted((device.facts or {}).items())
+        if name not in SHOWN_FACTS
+    ]
 
 
 def _chosen_window(asked: str) -> MachineWindow:

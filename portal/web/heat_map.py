@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 from itertools import groupby
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
 from agents.capacity.devices import DeviceCell, DeviceMachine
-from agents.core.device_states import STATE_TITLES, DeviceState, device_state
+from agents.core.device_states import IDLE_PERCENT, STATE_TITLES, DeviceState, device_state
 from common.values.resources import MILLI
 
 CELL, STRIDE = 10, 12
@@ -28,6 +29,17 @@ _MARKS = {  # what a cell has besides its square, so that colour is not all that
 }
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class MachinePicture:
+    """Drawing of the devices of one machine; machines that look the same share it. `counts` are its
+    devices by state, `words` say the same, escaped.
+    """
+
+    counts: Mapping[DeviceState, int]
+    words: str
+    svg: str
+
+
 @dataclass(frozen=True, slots=True)
 class HeatGroup:
     """The machines of one resource group; `items` are their list items."""
@@ -37,45 +49,53 @@ class HeatGroup:
     items: SafeString
 
 
-def states_of(machine: DeviceMachine, percents: Mapping[int, float]) -> list[tuple[DeviceCell, DeviceState]]:
-    """Return the devices of a machine with their states."""
-    return [
-        (
-            cell,
-            device_state(
-                occupied=cell.occupied,
-                is_present=cell.is_present,
-                withheld=cell.withheld,
-                percent=percents.get(cell.id),
-            ),
-        )
-        for cell in machine.devices
-    ]
-
-
-def heat_groups(
-    machines: Iterable[tuple[DeviceMachine, list[tuple[DeviceCell, DeviceState]]]],
-    percents: Mapping[int, float],
-) -> list[HeatGroup]:
-    """Return the drawing of the machines, which come in the order of their groups."""
+def draw_machines(
+    machines: Iterable[DeviceMachine], percents: Mapping[int, float]
+) -> list[tuple[DeviceMachine, MachinePicture]]:
+    """Return each machine with its picture. `percents` is the use of devices by primary key."""
     titles = {state: _(title).lower() for state, title in STATE_TITLES.items()}
-    address = reverse("agent", args=[0])
-    drawn: dict[tuple[_Look, ...], tuple[str, str]] = {}  # many machines look the same
+    uses = {pk: _Use.of(percent) for pk, percent in percents.items()}
+    drawn: dict[tuple[tuple[DeviceCell, ...], tuple[_Use | None, ...]], MachinePicture] = {}
+    found = []
+    for machine in machines:
+        key = machine.devices, tuple(map(uses.get, machine.device_ids))
+        if key not in drawn:
+            looks = tuple(_look(cell, use) for cell, use in zip(*key, strict=True))
+            counts = Counter(look.state for look in looks)
+            words = ", ".join(f"{counts[state]} {title}" for state, title in titles.items() if counts[state])
+            drawn[key] = MachinePicture(counts, escape(words), _picture(looks))
+        found.append((machine, drawn[key]))
+    return found
+
+
+def heat_groups(machines: Iterable[tuple[DeviceMachine, MachinePicture]]) -> list[HeatGroup]:
+    """Return the list items of the machines, which come in the order of their groups."""
+    address = reverse("agent", args=[0]).replace("/0/", "/%s/")
     groups = []
     for name, members in groupby(machines, key=lambda each: each[0].group):
         items = []
-        for machine, cells in members:
-            looks = tuple(_look(cell, state, percents.get(cell.id)) for cell, state in cells)
-            if looks not in drawn:
-                drawn[looks] = _picture(looks), _words(looks, titles)
-            picture, words = drawn[looks]
-            title, url = escape(machine.name), address.replace("/0/", f"/{machine.agent_id}/")
+        for machine, picture in members:
+            title = escape(machine.name)
             items.append(
-                f'<li><a href="{url}" aria-label="{title}: {words}">{picture}'
-                f'<span class="heat-name" aria-hidden="true">{title}</span></a></li>'
+                f'<li><a href="{address % machine.agent_id}" aria-label="{title}: {picture.words}">'
+                f'{picture.svg}<span class="heat-name" aria-hidden="true">{title}</span></a></li>'
             )
         groups.append(HeatGroup(name, len(items), mark_safe("".join(items))))  # noqa: S308 names are escaped
     return groups
+
+
+class _Use(IntEnum):
+    """Use of a device, as coarse as it is drawn: idle, then quarters of its time."""
+
+    IDLE = -1
+    FIRST = 0
+    SECOND = 1
+    THIRD = 2
+    FOURTH = 3
+
+    @classmethod
+    def of(cls, percent: float) -> "_Use":
+        return cls.IDLE if percent < IDLE_PERCENT else cls(min(3, int(percent) // QUARTER))
 
 
 class _Look(NamedTuple):
@@ -87,16 +107,18 @@ class _Look(NamedTuple):
     has_warning: bool
 
 
-def _look(cell: DeviceCell, state: DeviceState, percent: float | None) -> _Look:
+def _look(cell: DeviceCell, use: _Use | None) -> _Look:
+    least = None if use is None else QUARTER * use + IDLE_PERCENT  # below IDLE_PERCENT for IDLE alone
+    state = device_state(
+        occupied=cell.occupied,
+        is_present=cell.is_present,
+        withheld=cell.withheld,
+        percent=least,
+    )
     is_used = state in (DeviceState.HELD, DeviceState.SHARED)
-    use = f"is-use-{min(3, int(percent) // QUARTER)}" if percent is not None else "is-held"
     part = CELL * cell.occupied / MILLI if state is DeviceState.SHARED else 0
-    return _Look(state, use if is_used else f"is-{state}", part, cell.has_warning)
-
-
-def _words(looks: tuple[_Look, ...], titles: Mapping[DeviceState, str]) -> str:
-    counts = Counter(look.state for look in looks)
-    return escape(", ".join(f"{counts[state]} {title}" for state, title in titles.items() if counts[state]))
+    kind = f"is-{state}" if not is_used else "is-held" if use is None else f"is-use-{use}"
+    return _Look(state, kind, part, cell.has_warning)
 
 
 def _picture(looks: tuple[_Look, ...]) -> str:

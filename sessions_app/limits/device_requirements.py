@@ -126,7 +126,9 @@ def _name_kind(devices: GroupDevices, request: SessionRequest) -> SessionRequest
         sentence = _("“{group}” has several kinds of accelerators: {names}.").format(
             group=devices.group, names=", ".join(kinds)
         )
-        hint = _("Name one of them, like {example}.").format(example=f"{kinds[0]}=1")
+        hint = _("Name one of them: in a command {option} instead of {general}, by REST {body}.").format(
+            option=f"--resource {kinds[0]}=1", general="--gpu", body=f'"resources": {{"{kinds[0]}": 1}}'
+        )
         raise InvalidInput(sentence, hint=hint, fields={"resources": [paragraph([sentence, hint])]})
     if not kinds:
         return request

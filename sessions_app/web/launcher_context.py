@@ -15,6 +15,7 @@ from accounts.web.policies.limits import list_rows
 from common.actors import Actor
 from common.errors import BerthError
 from common.i18n import paragraph
+from common.templatetags.berth import number
 from common.values.resources import (
     CPU,
     MEM,
@@ -164,7 +165,7 @@ def device_card_rows(form: LauncherForm) -> list[dict[str, Any]]:
 
 
 def _free_words(card: DeviceCard) -> str:
-    return _("{free} of {total} free").format(free=max(0, card.free), total=card.total)
+    return _("{free} of {total} free").format(free=number(max(0, card.free)), total=number(card.total))
 
 
 def room_facts(form: LauncherForm) -> dict[str, Any]:

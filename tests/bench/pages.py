@@ -105,12 +105,18 @@ class Visitor:
 
     def p95_of(self, path: str) -> Callable[[], float]:
         def measure() -> float:
-            line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-            took = [self._ask_ms(line, path) for _ in range(WARM_UP + ASKS)][WARM_UP:]
-            line.close()
+            took = self.took_ms(path, WARM_UP + ASKS)[WARM_UP:]
             return statistics.quantiles(took, n=100)[PERCENTILE - 1]
 
         return measure
+
+    def took_ms(self, path: str, count: int) -> list[float]:
+        """Return the durations of `count` requests, one after the other."""
+        line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            return [self._ask_ms(line, path) for _ in range(count)]
+        finally:
+            line.close()
 
     def _ask_ms(self, line: http.client.HTTPConnection, path: str) -> float:
         sent = {

@@ -1,6 +1,7 @@
 """Start programs for a bench and read their memory."""
 
 import contextlib
+import os
 import socket
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -63,3 +64,13 @@ def is_listening(port: int) -> bool:
 def rss_mib(pid: int) -> float:
     """Return the resident memory of a process and its children, in MiB."""
     return sum(sizes_of(each).get("Rss", 0.0) for each in with_descendants({pid}))
+
+
+def processor_s(pid: int) -> float:
+    """Return the processor time that a process and its children have used, in seconds."""
+    ticks = 0
+    for each in with_descendants({pid}):
+        with contextlib.suppress(OSError):
+            user, system = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()[11:13]
+            ticks += int(user) + int(system)
+    return ticks / os.sysconf("SC_CLK_TCK")

@@ -9,6 +9,7 @@ from accounts.core.roles import Role
 from accounts.models import User
 from agents.models import SharingRule
 from tests.factories import make_user
+from tests.factories_devices import give_devices
 from tests.factories_sessions import Place
 
 pytestmark = pytest.mark.django_db
@@ -16,6 +17,7 @@ LIST = "/accelerators/sharing/"
 
 
 def test_a_rule_is_added_changed_and_deleted(place: Place, browser_of: Callable[[User], Client]) -> None:
+    give_devices(place.agent, 1, "Big One")
     admin = browser_of(make_user(domain=place.project.domain, role=Role.SUPERADMIN))
     assert "No rules yet" in admin.get(LIST).content.decode()
     typed = {"group": place.group.pk, "model": "Big One", "mode": "memory", "smallest_share": "0.25"}

@@ -201,7 +201,7 @@ def test_gpu_means_the_only_kind_of_accelerators(place: Place) -> None:
 
     sentence, hint, _names = refusal(place, {"gpu": 1})
     assert sentence == f"“{place.group.name}” has several kinds of accelerators: cuda, rocm."
-    assert hint == "Name one of them, like cuda=1."
+    assert hint.startswith("Name one of them: in a command --resource cuda=1 instead of --gpu")
     assert enqueue(place, {"gpu": 1}, device_model="mi210").requested_slots["rocm"] == 1000
 
 
