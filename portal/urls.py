@@ -59,6 +59,7 @@ urlpatterns = [
     path("", include("accounts.web.urls")),
     path("profile/", include("sessions_app.web.personal_urls")),
     path("sessions/", include("sessions_app.web.urls")),
+    path("storage-hosts/", include("sessions_app.web.storage.urls")),
     path("apps/", include("sessions_app.gateway.urls")),
     path("data/", include("vfolders.web.urls")),
     path("images/", include("images.web.urls")),

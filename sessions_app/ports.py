@@ -81,6 +81,7 @@ class HypotheticalSession:
     linked_devices: bool = False
     isolation: str = ""
     gang: str = "anywhere"  # where several containers may be
+    storage_hosts: frozenset[str] = frozenset()  # of its folders
     placement_key: str = ""  # "": no placement group, or a new array
     placement_rule: str = ""
 

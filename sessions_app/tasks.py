@@ -21,6 +21,7 @@ from sessions_app.models import AppGrant, AppLogin
 from sessions_app.queue import array_release, dependents
 from sessions_app.queue.mig_on_demand import partition_on_demand
 from sessions_app.reconciler import garbage, loop
+from sessions_app.storage_reach import service as storage_reach
 
 
 @shared_task(name=TaskName.LAUNCH_SESSION, soft_time_limit=3500, time_limit=3600)
@@ -79,6 +80,14 @@ def watch_shares() -> None:
         if is_mine:
             device_share_monitor.monitor_device_shares()
             partition_on_demand()
+
+
+@shared_task(name=TaskName.PROVE_STORAGE, soft_time_limit=240, time_limit=300)
+def prove_storage() -> None:
+    """Prove the storage hosts that are due, unless the previous round is still running."""
+    with try_exclusive("prove-storage") as is_mine:
+        if is_mine:
+            storage_reach.keep_proofs()
 
 
 @shared_task(name=TaskName.KEEP_MOORINGS, soft_time_limit=300, time_limit=360)

@@ -22,8 +22,10 @@ from sessions_app.core.states import Status
 from sessions_app.launch.launcher import launch_session
 from sessions_app.launch.terminator import end_session
 from sessions_app.models import ComputeSession, Kernel, KernelMetric
+from sessions_app.storage_reach.service import trust_simulated
 from sessions_app.termination.service import terminate_session
 from tests import factories
+from vfolders.models import StorageHost
 
 _numbers = count(1)
 GIB = 2**30
@@ -74,12 +76,18 @@ class Place:
     def place(self, **changes: object) -> ComputeSession:
         """Create a SCHEDULED session."""
         session = self.enqueue(**changes)
+        trust_simulated(StorageHost.objects.all())
         run_tick(self.group.pk)
         return self.fresh(session)
 
     def run(self, **changes: object) -> ComputeSession:
         """Create a RUNNING session."""
-        session = self.place(**changes)
+        return self.run_pending(self.enqueue(**changes))
+
+    def run_pending(self, session: ComputeSession) -> ComputeSession:
+        """Bring `session` from PENDING to RUNNING, and return it."""
+        trust_simulated(StorageHost.objects.all())
+        run_tick(self.group.pk)
         launch_session(session.pk)
         return self.fresh(session)
 

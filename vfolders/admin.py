@@ -3,6 +3,7 @@ Folders are created and deleted by services only.
 """
 
 from django.contrib import admin
+from django.http import HttpRequest
 
 from common.audit.admin import AuditedAdmin, ReadOnlyAdmin
 from common.i18n import gettext_noop
@@ -11,11 +12,15 @@ from vfolders.models import StorageHost, VFolder
 
 @admin.register(StorageHost)
 class StorageHostAdmin(AuditedAdmin):
-    list_display = ("name", "kind", "is_default", "is_active")
+    list_display = ("name", "kind", "reach", "is_default", "is_active")
     deletion_advice = gettext_noop(
         "These folders are on it. Delete them first, or make it inactive: then no new ones come. A folder that is being deleted is gone as"
         " soon as the host answers."
     )
+
+    def get_readonly_fields(self, request: HttpRequest, obj: StorageHost | None = None) -> tuple[str, ...]:
+        """Policies, sessions and machines know a host by its name, so the name of a saved one stays."""
+        return ("name",) if obj else ()
 
 
 @admin.register(VFolder)

@@ -17,6 +17,7 @@ from accounts.selectors import overseen_domain_id, sees_everything
 from common.actors import Actor
 from common.errors import Conflict, NotFound, PermissionDenied
 from common.values.text import quoted
+from vfolders.core.mounts import FolderMount, path_mount, volume_mount
 from vfolders.core.permissions import Action, Relation, allowed_actions
 from vfolders.core.states import FolderState
 from vfolders.models import StorageHost, VFolder
@@ -135,12 +136,36 @@ def storage_of(folder: VFolder) -> StorageBackend:
 
 
 def mount_source(folder: VFolder) -> str:
-    """Return the absolute path for a bind mount.
+    """Return the absolute path on the portal's machine for a bind mount.
     Raises StorageUnavailable if the folder is being deleted or its files are missing.
     """
     if folder.state != FolderState.READY:
         raise StorageUnavailable(_("The folder “{folder}” is being deleted.").format(folder=folder.name))
     return storage_of(folder).mount_source(folder.pk)
+
+
+def folder_mount(folder: VFolder, *, is_portal_machine: bool) -> FolderMount:
+    """Return how a machine mounts the folder. Raises StorageUnavailable if it is being deleted, its files
+    are missing, or only the portal's machine reaches them.
+    """
+    return mount_from(folder.host, mount_source(folder), is_portal_machine=is_portal_machine)
+
+
+def mount_from(host: StorageHost, source: str, *, is_portal_machine: bool) -> FolderMount:
+    """Return how a machine mounts the folder of the host that is at `source` on the portal's machine.
+    Raises StorageUnavailable.
+    """
+    if is_portal_machine:
+        return FolderMount(source)
+    name = source.rpartition("/")[2]
+    if host.reach == StorageHost.Reach.PATH:
+        return path_mount(host.agent_path, name)
+    if host.reach == StorageHost.Reach.VOLUME:
+        return volume_mount(host.volume_options, host.volume_secret, name)
+    raise StorageUnavailable(
+        _("The storage host “{host}” is local to the portal's machine.").format(host=host.name),
+        hint=_("State on the page Storage hosts how other machines reach it, or use the portal's machine."),
+    )
 
 
 def access_storage_host(name: str) -> StorageHost:

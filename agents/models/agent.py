@@ -3,6 +3,7 @@
 from typing import Any, ClassVar, Self
 
 from django.contrib.postgres.expressions import ArraySubquery
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import OuterRef, Q
 from django.db.models.functions import JSONObject
@@ -71,6 +72,11 @@ class Agent(models.Model):
     )
     engine_id = models.CharField(max_length=128, editable=False)
     engine_version = models.CharField(max_length=60, editable=False)
+    storage_hosts = (
+        ArrayField(  # names of the storage hosts that the machine reaches, proven by the apps above
+            models.CharField(max_length=64), default=list, db_default=[], editable=False
+        )
+    )
     heartbeat_at = models.DateTimeField(default=clock.now, editable=False)
     last_error = models.CharField(max_length=500, blank=True, editable=False)
     data = models.JSONField(default=dict, blank=True, editable=False)
@@ -108,6 +114,11 @@ class Agent(models.Model):
     def is_simulated(self) -> bool:
         """True if the engine is simulated."""
         return self.address.startswith(SIMULATED)
+
+    @property
+    def is_local(self) -> bool:
+        """True if the engine is that of the portal's own machine."""
+        return self.address.startswith("unix://")
 
     @property
     def credentials(self) -> Credentials | None:

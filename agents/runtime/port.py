@@ -136,7 +136,9 @@ class MountSpec:
     `source` is a volume name or an absolute host path; empty means an anonymous volume, which is
     removed with its container. `owner` (uid, gid) is applied to the top directory of a volume
     before the container first starts, so that an unprivileged user can write there. A tmpfs uses at
-    most `size_bytes` of the container's memory, is writable by everyone and allows execution.
+    most `size_bytes` of the container's memory, is writable by everyone and allows execution. With
+    `options` of the engine's `local` driver, an anonymous volume is a file system that exists already, like
+    a share; nothing of the image is copied there.
     """
 
     kind: Literal["volume", "bind", "tmpfs"]
@@ -145,6 +147,7 @@ class MountSpec:
     is_readonly: bool = False
     size_bytes: int = 0
     owner: tuple[int, int] | None = None
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +220,7 @@ class HelperSpec:
     in the machine's namespaces of processes and control groups. `is_privileged`: it may do
     everything, for changes of hardware only. `is_restarted`: the engine starts it again whenever it
     ends and after a boot; only for `ensure_helper`. `files` are {name: content} in HELPER_FILES_AT,
-    so that no image is built for a program. `log_bytes` limits its output.
+    so that no image is built for a program. `user` is its uid and gid. `log_bytes` limits its output.
     """
 
     name: str
@@ -233,6 +236,7 @@ class HelperSpec:
     sees_processes: bool = False
     is_privileged: bool = False
     is_restarted: bool = False
+    user: str = "0:0"
     mem_bytes: int = 64 * 2**20
     pids_limit: int = 64
     log_bytes: int = 2**20

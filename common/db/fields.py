@@ -1,4 +1,4 @@
-"""Model fields: names in normal form, and stored messages."""
+"""Model fields: names in normal form, stored messages and encrypted secrets."""
 
 from typing import Any
 
@@ -7,10 +7,12 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, models, transaction
 from psycopg.errors import UniqueViolation
 
+from common.values.encryption import Undecipherable, decrypt, encrypt
 from common.values.stored_message import StoredMessage
 from common.values.text import check_text, normalised
 
 MOST_ALIKE = 1000
+SECRETS = "secret columns"
 log = structlog.get_logger(__name__)
 
 
@@ -110,6 +112,22 @@ class StoredMessageField(models.JSONField):
 
     def value_to_string(self, obj: Any) -> Any:
         return self.value_from_object(obj).to_json()
+
+
+class SecretField(models.TextField):
+    """Text that is encrypted in the database with a key derived from BERTH_SECRET_KEY. It reads as "" after
+    that key was changed. Not for filters.
+    """
+
+    def from_db_value(self, value: str | None, expression: Any, connection: Any) -> str:
+        try:
+            return decrypt(SECRETS, value) if value else ""
+        except Undecipherable:
+            log.warning("secret.unreadable", hint="BERTH_SECRET_KEY was changed; set the secret again.")
+            return ""
+
+    def get_prep_value(self, value: Any) -> Any:
+        return encrypt(SECRETS, value) if value else ""
 
 
 SentenceField = StoredMessageField  # its name in older migrations

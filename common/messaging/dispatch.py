@@ -36,6 +36,7 @@ class TaskName(StrEnum):
     MEASURE_SESSIONS = "sessions_app.measure_sessions"
     NOTE_SETUPS = "sessions_app.note_setups"
     TELL_CALLBACKS = "sessions_app.tell_callbacks"
+    PROVE_STORAGE = "sessions_app.prove_storage"
     WATCH_SHARES = "sessions_app.watch_shares"
     PARTITION_DEVICES = "agents.partition_devices"
     KEEP_MOORINGS = "sessions_app.keep_moorings"

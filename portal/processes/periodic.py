@@ -34,6 +34,7 @@ PERIODS_S = {
     TaskName.MEASURE_SESSIONS: 10,
     TaskName.NOTE_SETUPS: 5,
     TaskName.TELL_CALLBACKS: 5,
+    TaskName.PROVE_STORAGE: 15,
     TaskName.WATCH_SHARES: 10,
     TaskName.PARTITION_DEVICES: 30,
     TaskName.KEEP_MOORINGS: 5,

@@ -64,6 +64,7 @@ class AgentView:
     device_mem_bytes: int = 0  # least memory of its devices; 0: unknown
     device_api_version: int = 0  # least version that the drivers of its devices support; 0: unknown
     isolation: int = 0  # rank of the isolation that parts of its devices have; 0: none
+    storage_hosts: frozenset[str] = frozenset()  # that it reaches
     devices: tuple[SlotDevices, ...] = ()  # for slots whose devices are known one by one
     # Allocations without a known end, with an expected one by past run times of similar sessions,
     # or by their own run time.

@@ -222,6 +222,9 @@ class Explainer:
             is_end_known=reason is ReasonCode.KEPT_FREE and self._tracker.fits_timed_hold(request_class),
             reserved=reserved if reason is ReasonCode.RESERVATION else None,
             is_host_gone=reason is ReasonCode.AGENT_UNAVAILABLE and not capacity.vectors,
+            unreached_hosts=requirements.unreached_hosts(self._tracker.agents.all_views)
+            if reason is ReasonCode.STORAGE_UNREACHED
+            else (),
             device_model=requirements.device_model,
             unmet=unmet_demand(requirements, self._tracker.agents.all_views)
             if reason is ReasonCode.NO_SUCH_DEVICE
@@ -251,9 +254,10 @@ class Explainer:
             request_class.requirements.required_agent_id is not None,
         )
         nobody = ReasonCode.AGENT_UNAVAILABLE if is_named else ReasonCode.NO_AGENTS, free
-        if not (capacity.vectors or is_named) and unmet_demand(
-            request_class.requirements, self._tracker.agents.all_views
-        ):
+        agents = self._tracker.agents.all_views
+        if not capacity.vectors and request_class.requirements.unreached_hosts(agents):
+            return ReasonCode.STORAGE_UNREACHED, free
+        if not (capacity.vectors or is_named) and unmet_demand(request_class.requirements, agents):
             return ReasonCode.NO_SUCH_DEVICE, free
         if not (free.vectors or self._windows.blocks_any(request_class, until)):
             return nobody

@@ -114,6 +114,7 @@ class Explanation:
     is_host_gone: bool = False  # agent_unavailable: it could not run the session even if it took sessions
     device_model: str = ""  # requested model
     unmet: UnmetDemand | None = None  # no_such_device
+    unreached_hosts: tuple[str, ...] = ()  # storage_unreached
     devices: FreeDevices | None = None  # fragmented: amounts suffice, single devices do not
     linked: LinkedRoom | None = None  # fragmented: enough devices are free, but not linked
     gang: Gang = Gang.ANYWHERE

@@ -1,7 +1,7 @@
 """Input of the engine. Immutable; amounts in base units."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import NamedTuple
@@ -39,6 +39,7 @@ class Requirements:
     linked_devices: bool = False  # the devices of each kernel must be linked with each other
     least_isolation: int = 0  # of a part of a device, as in `AgentView.isolation`; 0: any
     closed_agents: frozenset[int] = frozenset()  # where other projects share all devices with room
+    storage_hosts: frozenset[str] = frozenset()  # of its folders
 
     def __post_init__(self) -> None:
         if not self.kernels:
@@ -76,7 +77,7 @@ class Requirements:
         """Fields that a machine has or has not, whatever is free on it."""
         return (
             self.architecture, self.device_model, self.device_mem_bytes, self.device_api_version,
-            self.least_isolation, self.linked_amounts, self.closed_agents,
+            self.least_isolation, self.linked_amounts, self.closed_agents, self.storage_hosts,
         )  # fmt: skip
 
     @property
@@ -113,8 +114,19 @@ class Requirements:
             and self.device_api_version <= agent.device_api_version
             and self.least_isolation <= agent.isolation
             and agent.id not in self.closed_agents
+            and self.storage_hosts <= agent.storage_hosts
             and all(amount <= agent.linked(name) for name, amount in self.linked_amounts)
         )
+
+    def unreached_hosts(self, agents: Iterable[AgentView]) -> tuple[str, ...]:
+        """Return the storage hosts that the agent which suits best does not reach; none if another
+        demand keeps it off all agents, or one suits.
+        """
+        if not self.storage_hosts:
+            return ()
+        elsewhere = replace(self, storage_hosts=frozenset())
+        missing = [self.storage_hosts - agent.storage_hosts for agent in agents if elsewhere.suits(agent)]
+        return tuple(sorted(min(missing, key=lambda hosts: (len(hosts), sorted(hosts)), default=())))
 
 
 class PreemptionClaim(NamedTuple):

@@ -78,6 +78,7 @@ class ReasonCode(StrEnum):
     GROUP_PAUSED = "group_paused"  # the group is paused by an administrator
     NO_AGENTS = "no_agents"  # no schedulable agent of this architecture
     AGENT_UNAVAILABLE = "agent_unavailable"  # the one agent it must run on is not schedulable
+    STORAGE_UNREACHED = "storage_unreached"  # no agent reaches the storage hosts of its folders
     NO_SUCH_DEVICE = "no_such_device"  # no agent meets all demands on devices
     NEVER_FITS = "never_fits"  # not even on an empty group
     NO_CAPACITY = "no_capacity"  # more than is free in the group
@@ -102,8 +103,8 @@ class Demand(StrEnum):
 
 
 # Architecture, device model, least device memory, API version and isolation, by slot the amounts that
-# must be linked, and agents whose devices others share.
-Hardware = tuple[str, str, int, int, int, tuple[tuple[str, int], ...], frozenset[int]]
+# must be linked, agents whose devices others share, and storage hosts.
+Hardware = tuple[str, str, int, int, int, tuple[tuple[str, int], ...], frozenset[int], frozenset[str]]
 HostCriteria = tuple[Hardware, int | None, frozenset[int]]
 
 Fractions = tuple[tuple[int, float], ...]  # fractions of the group's total by slot number

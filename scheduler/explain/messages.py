@@ -154,6 +154,14 @@ def _agent_unavailable(why: Explanation) -> Message:
     return text, {}
 
 
+def _storage_unreached(why: Explanation) -> Message:
+    text = gettext_noop(
+        "No agent of resource group “{group}” that could run it reaches the storage host of its folders: {hosts}. It starts when"
+        " one does: ask an administrator to check the host on the page Storage hosts, or cancel it and choose another group."
+    )
+    return text, {"hosts": ", ".join(why.unreached_hosts)}
+
+
 _API_NAMES = {"cuda": "CUDA", "mig": "CUDA", "rocm": "ROCm"}  # by the beginning of a slot's name
 
 _UNMET = {
@@ -470,6 +478,7 @@ MESSAGES: dict[ReasonCode, Callable[[Explanation], Message]] = {
     ReasonCode.GROUP_PAUSED: _group_paused,
     ReasonCode.NO_AGENTS: _no_agents,
     ReasonCode.AGENT_UNAVAILABLE: _agent_unavailable,
+    ReasonCode.STORAGE_UNREACHED: _storage_unreached,
     ReasonCode.NO_SUCH_DEVICE: _no_such_device,
     ReasonCode.NEVER_FITS: _never_fits,
     ReasonCode.NO_CAPACITY: _no_capacity,

@@ -70,7 +70,8 @@ _WAITING = f"""
            session.type AS session_type, session.domain_id, session.project_id, session.owner_id,
            session.keypair_id, session.max_runtime_s, session.designated_agent_id AS agent_id,
            session.may_run_elsewhere, session.device_model, session.device_mem_bytes,
-           session.device_api_version, session.linked_devices, session.isolation, session.gang, session.placement_rule,
+           session.device_api_version, session.linked_devices, session.isolation, session.storage_hosts,
+           session.gang, session.placement_rule,
            {KEY} AS group_key
     FROM {Kernel._meta.db_table} AS kernel
     JOIN {ComputeSession._meta.db_table} AS session ON session.id = kernel.session_id
@@ -104,6 +105,7 @@ class _WaitingKernel(NamedTuple):
     device_api_version: int
     linked_devices: bool
     isolation: str
+    storage_hosts: list[str]
     gang: str
     placement_rule: str
     group_key: str | None
@@ -118,6 +120,7 @@ class _AgentSlotRow(NamedTuple):
     device_model: str
     device_mem_bytes: int
     device_api_version: int
+    storage_hosts: list[str]
     slot_name: str  # None if the agent has no slot yet
     capacity: int
     surplus: int
@@ -260,9 +263,10 @@ def _agents(
     """Read the agents of the group. 1 query."""
     slots = ("slots__slot_name", "slots__capacity", "slots__surplus", "slots__occupied")
     agents = Agent.objects.filter(resource_group_id=group_id).in_use().order_by("pk")
-    hardware = ("device_model", "device_mem_bytes", "device_api_version")
+    hardware = ("device_model", "device_mem_bytes", "device_api_version", "storage_hosts")
     rows = agents.values_list("pk", "architecture", "state", *hardware, *slots)
     slots_of = cache(lambda amounts: ResourceSlots(dict(amounts)))  # cached, as agents are mostly alike
+    hosts_of = cache(frozenset[str])
     for agent_id, same_agent in groupby(map(_AgentSlotRow._make, rows), key=attrgetter("agent_id")):
         slot_rows = list(same_agent)
         row = slot_rows[0]  # each row repeats the columns of its agent
@@ -282,6 +286,7 @@ def _agents(
             device_model=row.device_model,
             device_mem_bytes=row.device_mem_bytes,
             device_api_version=row.device_api_version,
+            storage_hosts=hosts_of(tuple(row.storage_hosts)),
             isolation=(
                 isolation.least(row.device_model, row.device_api_version)
                 if isolation and agent_id in devices
@@ -397,6 +402,7 @@ def _read_pending(
             row.device_api_version,
             row.linked_devices,
             row.isolation,
+            tuple(row.storage_hosts),
         )
         session = PendingSession(
             id=session_id,
@@ -428,6 +434,7 @@ def _requirements(  # noqa: PLR0913 -- all by name
     device_api_version: int,
     linked_devices: bool,
     isolation: str,
+    storage_hosts: tuple[str, ...],
 ) -> Requirements:
     slots_of = {text: ResourceSlots(json.loads(text)) for text in asked}
     kernels = tuple([slots_of[text] for text in asked])
@@ -444,6 +451,7 @@ def _requirements(  # noqa: PLR0913 -- all by name
         device_api_version,
         linked_devices,
         max(least_isolation(slots, isolation) for slots in slots_of.values()),
+        storage_hosts=frozenset(storage_hosts),
     )
 
 

@@ -110,6 +110,7 @@ def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
             device_api_version=api_version(request.device_api),
             linked_devices=request.linked_devices,
             isolation=request.isolation,
+            storage_hosts=frozenset(inputs.storage_hosts),
             placement_key=placement_key(inputs.project.pk, actor.user_id or 0, request.placement_group)
             if request.placement_group
             else "",

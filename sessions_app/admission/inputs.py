@@ -60,5 +60,10 @@ class AdmissionInputs:
         return self.requests[0]
 
     @property
+    def storage_hosts(self) -> list[str]:
+        """Names of the storage hosts of its folders, which its machine must reach."""
+        return sorted({mount.folder.host.name for mount in self.mounts})
+
+    @property
     def scope_keys(self) -> list[tuple[Level, int]]:
         return scope_ids(self.actor, self.project).keys()

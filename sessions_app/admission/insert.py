@@ -125,6 +125,7 @@ def _shared_values(inputs: AdmissionInputs, now: datetime) -> dict[str, Any]:
         "device_api_version": api_version(request.device_api),
         "device_share_mem_bytes": part.mem_bytes if part else 0,
         "device_share_cores": part.cores if part else 0,
+        "storage_hosts": inputs.storage_hosts,
         "designated_agent": inputs.agent,
         "lifetime_s": max_lifetime_s(inputs.scopes, inputs.group),
     }

@@ -8,6 +8,7 @@ from sessions_app.api import (
     metrics,
     personal,
     presets,
+    storage_hosts,
     templates,
     views,
 )
@@ -64,6 +65,17 @@ urlpatterns = [
         name="api-session-devices",
     ),
     path("agents/<int:agent_id>/devices/", devices.AgentDevicesView.as_view(), name="api-agent-devices"),
+    path("storage-hosts/", storage_hosts.StorageHostListView.as_view(), name="api-storage-hosts"),
+    path(
+        "storage-hosts/<int:storage_host_id>/",
+        storage_hosts.StorageHostView.as_view(),
+        name="api-storage-host",
+    ),
+    path(
+        "storage-hosts/<int:storage_host_id>/check/",
+        storage_hosts.StorageHostCheckView.as_view(),
+        name="api-check-storage-host",
+    ),
     path("devices/", devices.DeviceListView.as_view(), name="api-devices"),
     path("sessions/<uuid:session_id>/files/", files.SessionDirectoryView.as_view(), name="api-session-files"),
     path("sessions/<uuid:session_id>/files/stat/", files.SessionPathView.as_view(), name="api-session-stat"),

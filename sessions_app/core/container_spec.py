@@ -36,11 +36,14 @@ ACROSS_LABEL = "io.berth.across-machines"
 
 @dataclass(frozen=True, slots=True)
 class MountRequest:
-    """Folder of the storage host at `source`, mounted in the container at `path`."""
+    """Folder mounted in the container at `path`: of the machine's directory `source`, or of a volume with
+    `options`.
+    """
 
     source: str
     path: str
     is_readonly: bool
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,10 +194,7 @@ def build_container_spec(plan: KernelPlan) -> ContainerSpec:
     )
     targets = [SETUP] * plan.has_setup + [cluster.DIRECTORY] * (plan.cluster is not None)
     setup = tuple([MountSpec(kind="volume", target=target) for target in targets])
-    folders = tuple(
-        MountSpec(kind="bind", source=mount.source, target=mount.path, is_readonly=mount.is_readonly)
-        for mount in plan.mounts
-    )
+    folders = tuple(map(_folder_mount, plan.mounts))
     return ContainerSpec(
         name=container_name(plan.kernel_id, plan.attempt),
         image=plan.image,
@@ -218,6 +218,16 @@ def build_container_spec(plan: KernelPlan) -> ContainerSpec:
         is_readonly=plan.has_readonly_root,
         mounts=(home, *setup, *scratch_mounts(plan), *folders),
         grant=plan.grant,
+    )
+
+
+def _folder_mount(mount: MountRequest) -> MountSpec:
+    return MountSpec(
+        kind="volume" if mount.options else "bind",
+        source=mount.source,
+        target=mount.path,
+        is_readonly=mount.is_readonly,
+        options=mount.options,
     )
 
 

@@ -16,6 +16,7 @@ from accounts.logins.service import active_memberships
 from agents.accelerators.grant import join_grants
 from agents.machines.grants import DevicePart
 from agents.machines.network_isolation import IsolationMissing, require_isolation
+from agents.models import Agent
 from agents.runtime.port import (
     ContainerRuntime,
     ContainerState,
@@ -45,8 +46,9 @@ from sessions_app.launch.network_pool import assign_pooled_network, find_pooled_
 from sessions_app.lifecycle import transitions
 from sessions_app.lifecycle.transitions import IllegalTransition
 from sessions_app.models import ComputeSession, Kernel, SessionMount
+from sessions_app.storage_reach.service import doubt_reach, without_secrets
 from sessions_app.termination.service import begin_termination
-from vfolders.selectors import mount_source
+from vfolders.selectors import folder_mount
 
 log = structlog.get_logger(__name__)
 
@@ -178,10 +180,7 @@ def build_kernel_plan(
         cpuset=kernel.cpuset,
         shm_bytes=session.shm_bytes if kernel.shm_bytes is None else kernel.shm_bytes,
         environment=session.environment,
-        mounts=[
-            container_spec.MountRequest(_folder_path(mount), mount.path, mount.is_readonly)
-            for mount in mounts
-        ],
+        mounts=[_mount_request(mount, kernel.placed_agent) for mount in mounts],
         has_readonly_root=session.image.bears_readonly_root,
         has_setup=has_setup,
         pooled_network_id=find_pooled_network(session.pk, kernel.placed_agent),
@@ -201,11 +200,12 @@ def _array_element(session: ComputeSession) -> container_spec.ArrayElement | Non
     return container_spec.ArrayElement(session.array.pk, session.array_index, session.array.count)
 
 
-def _folder_path(mount: SessionMount) -> str:
-    """Return the path of the mounted folder on the machine. Raises NotFound if deleted, Unavailable."""
+def _mount_request(mount: SessionMount, agent: Agent) -> container_spec.MountRequest:
+    """Return how the machine mounts the folder. Raises NotFound if it was deleted, StorageUnavailable."""
     if mount.folder is None:
         raise NotFound(f"The folder “{mount.folder_name}” was deleted.")
-    return mount_source(mount.folder)
+    found = folder_mount(mount.folder, is_portal_machine=agent.is_local or agent.is_simulated)
+    return container_spec.MountRequest(found.source, mount.path, mount.is_readonly, found.options)
 
 
 def _require_membership(session: ComputeSession) -> None:
@@ -286,10 +286,12 @@ def start_own_apps(session: ComputeSession) -> None:
 
 def _give_up(session_id: UUID, error: RuntimeFault | BerthError) -> None:
     """Terminate a session whose launch failed, or complete its stop if it was stopped meanwhile."""
-    reason = failure_reason(error)
-    log.warning("launch.failed", session_id=str(session_id), reason=reason, error=str(error))
+    reason, text = failure_reason(error), without_secrets(str(error), session_id)
+    log.warning("launch.failed", session_id=str(session_id), reason=reason, error=text)
+    if reason in (Reason.ENGINE_REFUSED, Reason.FOLDER_UNAVAILABLE):
+        doubt_reach(session_id)  # a folder that is gone from the machine is refused by its engine
     try:
-        begin_termination(session_id, reason=reason, actor=SYSTEM, message=failure_message(reason, error))
+        begin_termination(session_id, reason=reason, actor=SYSTEM, message=failure_message(reason, text))
     except IllegalTransition:
         resume_termination(session_id)
 
@@ -310,6 +312,6 @@ def failure_reason(error: RuntimeFault | BerthError) -> Reason:
     return next(reason for type_, reason in by_type if isinstance(error, type_))
 
 
-def failure_message(reason: Reason, error: Exception) -> StoredMessage:
+def failure_message(reason: Reason, error: Exception | str) -> StoredMessage:
     """Return the sentence of `reason`, with the engine's error text as a quote."""
     return replace(REASON_SENTENCES[reason], quote=one_line(error))

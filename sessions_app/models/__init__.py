@@ -18,6 +18,7 @@ from sessions_app.models.session import (
     SessionTransition,
     SessionType,
 )
+from sessions_app.models.storage_reach import StorageReach
 from sessions_app.models.template import SessionTemplate
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "SessionType",
     "SessionWarning",
     "StartupScript",
+    "StorageReach",
     "Written",
     "close_preemptions",
 ]

@@ -4,6 +4,7 @@ import uuid
 from typing import Any, ClassVar
 
 from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Case, F, Q, When
 from django.db.models.functions import Least
@@ -227,6 +228,12 @@ class ComputeSession(models.Model):
         default="",
         db_default="",
         help_text="Least isolation of a part: cooperative, server, driver or hardware; empty: any.",
+    )
+    storage_hosts = ArrayField(
+        models.CharField(max_length=64),
+        default=list,
+        db_default=[],
+        help_text="Names of the storage hosts of its folders, which its machine must reach.",
     )
     gang = models.CharField(
         max_length=12,

@@ -39,6 +39,7 @@ _SHORT_REASONS: dict[str, tuple[str, ...]] = {
     "group_paused": (gettext_noop("Group paused"),),
     "no_agents": (gettext_noop("No agent takes it now"),),
     "agent_unavailable": (gettext_noop("Its agent takes none now"),),
+    "storage_unreached": (gettext_noop("Storage host not reached: {hosts}"),),
     "no_such_device": (
         gettext_noop("Too old: {api} {asked} needed, {most} at most"),
         gettext_noop("No such device: {asked} requested, {most} at most"),

@@ -70,6 +70,7 @@ PUBLIC_REASONS = {
     "group_paused": gettext_noop("The resource group is paused."),
     "no_agents": gettext_noop("No agent takes it now."),
     "agent_unavailable": gettext_noop("Its agent takes no sessions now."),
+    "storage_unreached": gettext_noop("No agent reaches its folders."),
     "no_such_device": gettext_noop("No agent has such devices."),
     "never_fits": gettext_noop("Larger than any agent."),
     "no_capacity": gettext_noop("More than is free."),

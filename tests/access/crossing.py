@@ -70,6 +70,7 @@ HIDEABLE = OBJECT_PARAMETERS - {
     "reservation_id",
     "rule_id",
     "vendor_id",
+    "storage_host_id",
     "device_id",
 }
 
@@ -247,7 +248,7 @@ class Crossing:
         others = {"level": "user", "path": "a.txt", "app": "p8000", "provider": "absent", "code": "no",
                   "login_id": "no", "agent_id": "4899999", "announcement_id": "4899999",
                   "price_id": "4899999", "group_id": "4899999", "grant_id": "4899999", "tick_id": "4899999",
-                  "reservation_id": "4899999", "rule_id": "4899999", "vendor_id": "4899999",
+                  "reservation_id": "4899999", "rule_id": "4899999", "vendor_id": "4899999", "storage_host_id": "4899999",
                   "device_id": "4899999"}  # fmt: skip
         address = reverse(attempt.route, kwargs={name: {**others, **values}[name] for name in parameters})
         query = urlencode(_filled(attempt.query, things), doseq=True)

@@ -105,6 +105,10 @@ POST   session-keep                        in         404        404        404 
 POST   session-extend                      in         404        404        404        302        302        302        302        403        403
 POST   session-priority                    in         404        404        404        302        403        302        302        403        403  priority
 GET    session-why                         in         404        404        404        200        200        200        200        200        200
+GET    storage-hosts                       in         404        404        404        404        404        404        200        404        200
+GET    storage-host                        in         404        404        404        404        404        404        200        404        404
+POST   storage-host                        in         404        404        404        404        404        404        302        404        404  storage-reach-form
+POST   check-storage-host                  in         404        404        404        404        404        404        302        404        404
 POST   session-start-again                 in         404        404        404        302        403        403        403        403        403
 GET    app-authorize                       in         404        404        404        303        403        403        403        403        403  ?app
 GET    app-open                            in         404        404        404        303        403        403        403        403        403
@@ -361,6 +365,9 @@ DELETE api-startup-script                  401        404        404        404 
 GET    api-preferences                     401        200        200        200        200        200        200        200        200        200
 PATCH  api-preferences                     401        200        200        200        200        200        200        200        200        200
 GET    api-images                          401        200        200        200        200        200        200        200        200        200
+GET    api-storage-hosts                   401        403        403        403        403        403        403        200        403        200
+PATCH  api-storage-host                    401        403        403        403        403        403        403        200        403        403  storage-reach
+POST   api-check-storage-host              401        403        403        403        403        403        403        202        403        403
 GET    api-agents                          401        200        200        200        200        200        200        200        200        200
 POST   api-agents                          401        403        403        403        403        403        403        400        403        403
 GET    api-agent-invitations               401        403        403        403        403        403        403        200        403        403

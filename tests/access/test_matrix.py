@@ -55,6 +55,7 @@ OBJECT_PARAMETERS = {
     "reservation_id",
     "rule_id",
     "vendor_id",
+    "storage_host_id",
 }  # fmt: skip
 FRAGMENTS = {"expected-starts", "notifications-bell", "session-summary"}
 INLINE = re.compile(r"""<script(?![^>]*\bsrc=)[^>]*>|<[^>]+\s(?:style|on[a-z]+)=["']|<style|javascript:""")

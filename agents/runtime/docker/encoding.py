@@ -216,7 +216,7 @@ def helper_config(spec: HelperSpec) -> Json:
         "Entrypoint": list(spec.command),
         "Cmd": [],
         "Env": [f"{name}={value}" for name, value in sorted(environment.items())],
-        "User": "0:0",
+        "User": spec.user,
         "WorkingDir": "/",
         "HostConfig": host_config,
     }
@@ -275,6 +275,9 @@ def _mount(mount: MountSpec) -> Json:
     }
     if mount.kind == "bind":
         body["BindOptions"] = {"Propagation": "rprivate"}
+    if mount.options:
+        driver = {"Name": "local", "Options": dict(mount.options)}
+        body["VolumeOptions"] = {"NoCopy": True, "DriverConfig": driver}
     return body | {"Source": mount.source}
 
 

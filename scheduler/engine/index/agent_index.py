@@ -400,6 +400,7 @@ def _differ_in_room(before: AgentView, after: AgentView) -> bool:
         and before.device_mem_bytes == after.device_mem_bytes
         and before.device_api_version == after.device_api_version
         and before.isolation == after.isolation
+        and before.storage_hosts == after.storage_hosts
         and device_counts(before) == device_counts(after)
         and before.window == after.window
         and before.next_window == after.next_window

@@ -39,6 +39,13 @@ def never_fits(place: Place) -> ComputeSession:
     return session
 
 
+def storage_unreached(place: Place) -> ComputeSession:
+    session = place.enqueue()
+    ComputeSession.objects.update(storage_hosts=["near", "far"])
+    Agent.objects.update(storage_hosts=["near"])
+    return session
+
+
 def no_such_device(place: Place) -> ComputeSession:
     give_devices(place.agent)
     Agent.objects.update(device_mem_bytes=2**30)
@@ -151,13 +158,14 @@ def image_missing(place: Place) -> ComputeSession:
 
 
 WAYS: tuple[Callable[[Place], ComputeSession], ...] = (
-    no_agents, never_fits, no_such_device, no_capacity, budget_spent, limit_reached, fragmented, kept_free, priority, making_room,
+    no_agents, never_fits, storage_unreached, no_such_device, no_capacity, budget_spent, limit_reached, fragmented, kept_free, priority, making_room,
     group_paused,
     placement_rule, reservation, start_time, dependency, group_closed, array_limit, image_missing,
 )  # fmt: skip
 SAID = {
     "no_agents": "takes x86_64 sessions now",
     "never_fits": "8 cores on one agent",
+    "storage_unreached": "reaches the storage host of its folders: far. It starts when one does",
     "no_such_device": "with 2 GiB of memory each, but the largest",
     "no_capacity": "Waits for 8 cores",
     "budget_spent": "is used up",

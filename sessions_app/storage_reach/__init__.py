@@ -1,0 +1,1 @@
+"""Reach of storage hosts from machines: proofs, settings, reads."""
