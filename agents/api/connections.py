@@ -123,9 +123,9 @@ class InvitationView(APIView):
     token_scopes = FOR_ADMIN
 
     @extend_schema(operation_id="cancel_machine_invitation", responses={204: None})
-    def delete(self, request: Request, pk: int) -> Response:
+    def delete(self, request: Request, machine_invitation_id: int) -> Response:
         """Withdraw the certificate of a machine that has not answered. For superadmins."""
-        invitations.cancel_invitation(actor=actor_of(request), invitation_id=pk)
+        invitations.cancel_invitation(actor=actor_of(request), invitation_id=machine_invitation_id)
         return Response(status=204)
 
 

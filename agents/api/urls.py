@@ -35,7 +35,11 @@ urlpatterns = [
     ),
     path("agents/", AgentListView.as_view(), name="api-agents"),
     path("agents/invitations/", InvitationListView.as_view(), name="api-agent-invitations"),
-    path("agents/invitations/<int:pk>/", InvitationView.as_view(), name="api-agent-invitation"),
+    path(
+        "agents/invitations/<int:machine_invitation_id>/",
+        InvitationView.as_view(),
+        name="api-agent-invitation",
+    ),
     path("agents/ssh-key/", SshKeyView.as_view(), name="api-agent-ssh-key"),
     path("agents/<int:agent_id>/certificate/", CertificateView.as_view(), name="api-agent-certificate"),
     path("agents/<int:agent_id>/state/", AgentStateView.as_view(), name="api-agent-state"),

@@ -165,9 +165,9 @@ def invitation_state(request: HttpRequest, machine: str) -> HttpResponse:
 
 @login_required
 @require_POST
-def cancel_invitation(request: HttpRequest, pk: int) -> HttpResponse:
+def cancel_invitation(request: HttpRequest, machine_invitation_id: int) -> HttpResponse:
     """Withdraw the certificate of a machine that does not answer."""
-    invitations.cancel_invitation(actor=superadmin_or_404(request), invitation_id=pk)
+    invitations.cancel_invitation(actor=superadmin_or_404(request), invitation_id=machine_invitation_id)
     return redirect("new-agent")
 
 

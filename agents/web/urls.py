@@ -11,7 +11,7 @@ urlpatterns = [
     path("agents/new/", connections.new_agent, name="new-agent"),
     path("agents/invitations/<str:machine>/", connections.invitation_state, name="agent-invitation"),
     path(
-        "agents/invitations/<int:pk>/cancel/",
+        "agents/invitations/<int:machine_invitation_id>/cancel/",
         connections.cancel_invitation,
         name="cancel-invitation",
     ),

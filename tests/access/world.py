@@ -153,7 +153,7 @@ class World:
             "code": "absent",
             "machine": "absent",
             "login_id": "absent",
-            "pk": 10**9,
+            "machine_invitation_id": 10**9,
             "key": "absent",
             "uidb36": "a",
         }

@@ -156,7 +156,7 @@ def test_every_id_in_an_address_names_a_kind_of_object() -> None:
     ids = {name for route in ROUTES.values() for name in route.parameters if name.endswith("_id")}
     of_others = {
         "entry_id", "announcement_id", "object_id", "content_type_id", "scope_id", "login_id", "grant_id", "tick_id",
-            "reservation_id", "rule_id",
+            "reservation_id", "rule_id", "machine_invitation_id",
     }  # fmt: skip
     assert ids - of_others == set(labels.PARAMETERS) & ids
     assert set(labels.PARAMETERS.values()) <= set(labels.KINDS)
