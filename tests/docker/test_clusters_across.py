@@ -5,8 +5,10 @@ from uuid import uuid4
 
 import pytest
 
+from agents.connections.service import certificates_connection
 from agents.core.states import AgentState
 from agents.machines import service as agent_services
+from agents.management.commands.register_agent import read_certificates
 from agents.models import Agent
 from agents.selectors import runtime_of
 from common.actors import SYSTEM
@@ -55,13 +57,13 @@ def links_of(machine: ClusterMachine) -> str:
 def register(place: Place, image: str, made: list[ClusterMachine]) -> None:
     """Make the two machines the only ones that take sessions."""
     Agent.objects.filter(pk=place.agent.pk).update(state=AgentState.DRAINING)
-    certificates = str(made[0].cluster.certificates)
+    connection = certificates_connection(read_certificates(made[0].cluster.certificates))
     for machine in made:
         agent = agent_services.register_agent(
             actor=SYSTEM,
             name=f"real-{machine.number}",
             address=machine.url,
-            tls_directory=certificates,
+            connection=connection,
             resource_group=place.group,
         )
         digest = runtime_of(agent).inspect_image(image)
