@@ -52,9 +52,10 @@ def control_groups(owner: Cluster | ClusterMachine) -> list[Path]:
 
 def members(group: Path) -> set[int]:
     pids: set[int] = set()
-    for file in group.rglob("cgroup.procs"):
-        with contextlib.suppress(OSError):
-            pids.update(int(line) for line in file.read_text().split())
+    with contextlib.suppress(FileNotFoundError):  # groups vanish with their containers meanwhile
+        for file in group.rglob("cgroup.procs"):
+            with contextlib.suppress(OSError):
+                pids.update(int(line) for line in file.read_text().split())
     return {pid for pid in pids if is_alive(pid)}
 
 
@@ -95,7 +96,9 @@ def shim_sockets(pid: int) -> set[str]:
 
 def is_removed(group: Path) -> bool:
     """Remove an empty control group; return True if it is gone."""
-    inner = sorted((path for path in group.rglob("*") if path.is_dir()), reverse=True)
+    inner: list[Path] = []
+    with contextlib.suppress(FileNotFoundError):
+        inner = sorted((path for path in group.rglob("*") if path.is_dir()), reverse=True)
     for directory in (*inner, group):
         with contextlib.suppress(OSError):
             directory.rmdir()
