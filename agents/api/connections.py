@@ -105,7 +105,7 @@ class InvitationListView(APIView):
         return Response(MachineInvitationOut(MachineInvitation.objects.filter(agent=None), many=True).data)
 
     @extend_schema(
-        operation_id="invite_machine",
+        operation_id="create_machine_invitation",
         request=MachineInvitationInput,
         responses={201: IssuedCertificateOut, 409: ErrorOut},
     )
@@ -133,7 +133,7 @@ class CertificateView(APIView):
     token_scopes = FOR_ADMIN
 
     @extend_schema(
-        operation_id="issue_certificate_again",
+        operation_id="rotate_agent_certificate",
         request=CertificateInput,
         responses={201: IssuedCertificateOut, 409: ErrorOut},
     )
@@ -173,7 +173,7 @@ class AgentStateView(APIView):
 class SshKeyView(APIView):
     token_scopes = FOR_ADMIN
 
-    @extend_schema(operation_id="get_agent_ssh_key", responses=AgentSshKeyOut)
+    @extend_schema(operation_id="read_agent_ssh_key", responses=AgentSshKeyOut)
     def get(self, request: Request) -> Response:
         """Return the public key with which Berth signs in on machines by SSH. For superadmins."""
         require_superadmin(actor_of(request))

@@ -80,7 +80,7 @@ class DeviceReleaseView(APIView):
 class DeviceView(APIView):
     token_scopes = FOR_ADMIN
 
-    @extend_schema(operation_id="forget_device", responses={204: None, 409: ErrorOut})
+    @extend_schema(operation_id="delete_device", responses={204: None, 409: ErrorOut})
     def delete(self, request: Request, agent_id: int, device_id: int) -> Response:
         """Forget a missing device that no session holds. For superadmins."""
         forget_device(actor=actor_of(request), device_id=device_id)
