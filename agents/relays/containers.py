@@ -22,7 +22,7 @@ from django.utils.translation import gettext_noop
 
 from agents.connections.authority import issue_server, own_client, trusted_authorities
 from agents.connections.certificates import Issued
-from agents.core.relay_names import SESSION_PREFIX, relay_domain
+from agents.core.relay_names import LAST_OF_CONTAINERS, SESSION_PREFIX, relay_domain
 from agents.core.states import AgentState
 from agents.machines.helper_containers import NO_IMAGE, helper_image, helper_labels
 from agents.machines.lifecycle import push_agent_change
@@ -149,6 +149,8 @@ def relay_spec(
         "DOMAIN": relay_domain(agent_id).replace(".", r"\."),
         "POOL": settings.BERTH_SESSION_POOL,
         "HOSTMASK": hosts,
+        "CLUSTERS": settings.BERTH_CLUSTER_POOL,
+        "LAST": LAST_OF_CONTAINERS,
     }
     config = _text("relay.cfg")
     for name, value in values.items():

@@ -55,7 +55,7 @@ def route_to(agent: Agent, address: str) -> Route | None:
     if (
         relay is None
         or relay.checked_at is None
-        or not is_session_address(address, settings.BERTH_SESSION_POOL)
+        or not is_session_address(address, settings.BERTH_SESSION_POOL, settings.BERTH_CLUSTER_POOL)
     ):
         return None
     key = _Key((agent.address, agent.credentials), relay.route, relay.host, relay.port, relay.authority)

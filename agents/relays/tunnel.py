@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import TypeVar
 
 from agents.runtime.port import RuntimeFault
@@ -45,15 +45,20 @@ class TunnelRoute(Route):
 
 async def _copy(process: Process, end: socket.socket) -> None:
     """Copy between the process and the socket until either side ends; then end both."""
-    reader, writer = await asyncio.open_connection(sock=end, limit=READ_BYTES)
-    directions = (asyncio.create_task(_send(process, reader)), asyncio.create_task(_receive(process, writer)))
     try:
-        await asyncio.wait(directions, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for direction in directions:
-            direction.cancel()
-        await asyncio.gather(*directions, return_exceptions=True)
-        writer.close()
+        reader, writer = await asyncio.open_connection(sock=end, limit=READ_BYTES)
+        with closing(writer):
+            directions = [
+                asyncio.create_task(copying)
+                for copying in (_send(process, reader), _receive(process, writer))
+            ]
+            try:
+                await asyncio.wait(directions, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for direction in directions:
+                    direction.cancel()
+                await asyncio.gather(*directions, return_exceptions=True)
+    finally:  # also if cancelled while it ends
         process.leave()  # socat ends when its input does
 
 

@@ -33,6 +33,7 @@ from transport.proxy.connection import Connection
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
 
 POOL, AGENT, PORT, UNUSED = "10.214.48.0/20", 7, 8000, 8001
+CLUSTERS, CLUSTER_BRIDGE, CLUSTER_MAIN = "10.214.64.0/20", "10.214.65.254", "10.214.65.1"
 OpenRoute = Callable[[], AbstractAsyncContextManager[Route]]
 DAY = timedelta(days=1)
 SIZE = 64 * 2**20
@@ -72,6 +73,7 @@ def machine(runtime: DockerRuntime, image: str) -> Iterator[Machine]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("django.conf.settings.BERTH_INSTALLATION", engines.INSTALLATION)
         patch.setattr("django.conf.settings.BERTH_SESSION_POOL", POOL)
+        patch.setattr("django.conf.settings.BERTH_CLUSTER_POOL", CLUSTERS)
         now = clock.now()
         own = sign_server(make_authority("machine", now, DAY), [f"*.{relay_domain(AGENT)}"], now, DAY)
         clients = make_authority("clients", now, DAY)
@@ -84,12 +86,14 @@ def machine(runtime: DockerRuntime, image: str) -> Iterator[Machine]:
         yield made
 
 
-def serving_container(runtime: DockerRuntime) -> tuple[str, str]:
+def serving_container(runtime: DockerRuntime, address: str = "", **network: str) -> tuple[str, str]:
     """Name and address of a session's container that serves /name and /big."""
     name = f"relay-{uuid4().hex[:8]}"
-    runtime.ensure_network(NetworkSpec(name=name, labels=engines.LABELS, pool=POOL))
+    runtime.ensure_network(NetworkSpec(name=name, labels=engines.LABELS, pool=POOL, **network))
     runtime.ensure_container(
-        engines.tiny_spec(name, "sh", "-c", SERVE, network=name, hostname=name, mem_bytes=2**27)
+        engines.tiny_spec(
+            name, "sh", "-c", SERVE, network=name, hostname=name, mem_bytes=2**27, address=address
+        )
     )
     runtime.start_container(name)
     state = runtime.inspect_container(name)
@@ -121,6 +125,19 @@ async def fetch(transport: Transport, target: Target, path: str) -> bytes:
 def test_each_server_name_leads_to_its_own_container(machine: Machine) -> None:
     for name, address in machine.sessions.items():
         assert machine.says(server_name(AGENT, address, PORT)).endswith(f"{name}\n".encode())
+
+
+def test_first_container_of_a_session_on_several_machines_is_reached_but_not_its_bridge(
+    machine: Machine,
+) -> None:
+    network = {"subnet": "10.214.65.0/24", "gateway": CLUSTER_BRIDGE}
+    name, address = serving_container(machine.runtime, CLUSTER_MAIN, **network)
+    assert machine.says(server_name(AGENT, address, PORT)).endswith(f"{name}\n".encode())
+    with socket.create_server((CLUSTER_BRIDGE, 0)) as service:
+        service.settimeout(0.2)
+        assert machine.says(server_name(AGENT, CLUSTER_BRIDGE, service.getsockname()[1])) == b""
+        with pytest.raises(TimeoutError):
+            service.accept()
 
 
 def test_only_containers_of_sessions_are_reached(machine: Machine, subtests: Any) -> None:
