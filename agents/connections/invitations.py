@@ -77,12 +77,16 @@ def issue_again(
     agent = Agent.objects.select_for_update(no_key=True).get(pk=agent_id)
     if agent.connection.get("kind") != ConnectionKind.ISSUED:
         raise Conflict(_("The certificate of “{name}” was not issued by Berth.").format(name=agent.name))
+    open_ones = MachineInvitation.objects.filter(agent=agent)
+    is_unused = open_ones.filter(fetched_at=None).exists()
     MachineInvitation.objects.filter(name=agent.name).delete()
     invitation = MachineInvitation(
         name=agent.name, agent=agent, address=agent.address, resource_group=agent.resource_group
     )
-    old = "" if is_compromised else agent.connection["ca"].partition("\n\n")[0]
-    issued = _issue(actor, invitation, agent.connection["names"], trusted=old)
+    newest, _empty, before = agent.connection["ca"].partition("\n\n")
+    used = before if is_unused else newest  # what was never fetched, no machine has
+    trusted = "" if is_compromised else used
+    issued = _issue(actor, invitation, agent.connection["names"], trusted=trusted)
     agent.connection = invitation.connection
     agent.save(update_fields=["connection"])
     return issued
@@ -162,7 +166,9 @@ def script_url(token: str) -> str:
 def admit_machines() -> None:
     """Add the invited machines whose engines answer; note for the others what is wrong."""
     now = clock.now()
-    MachineInvitation.objects.exclude(agent=None).filter(token_ends_at__lt=now).delete()
+    ended = MachineInvitation.objects.exclude(agent=None).filter(token_ends_at__lt=now)
+    ended.exclude(fetched_at=None).delete()
+    ended.update(key="", token_hash="")  # the row tells `issue_again` that no machine has the certificate
     waiting = MachineInvitation.objects.filter(agent=None, created_at__gt=now - TRIED_FOR)
     with ThreadPoolExecutor(TRIED_AT_ONCE, thread_name_prefix="admission") as pool:
         rows = list(waiting.select_related("resource_group"))
