@@ -128,13 +128,6 @@ def register() -> None:
             gettext_noop("Where images come from."),
         ),
         (
-            gettext_noop("Storage hosts"),
-            "admin:vfolders_storagehost_changelist",
-            "database",
-            Section.INFRASTRUCTURE,
-            gettext_noop("Where folders are kept."),
-        ),
-        (
             gettext_noop("Admin site"),
             "admin:index",
             "shield-lock",
