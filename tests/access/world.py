@@ -154,6 +154,7 @@ class World:
             "machine": "absent",
             "login_id": "absent",
             "machine_invitation_id": 10**9,
+            "pk": 10**9,
             "key": "absent",
             "uidb36": "a",
         }
@@ -329,7 +330,7 @@ def make_world(root: Path) -> World:
         place=place,
         people=people,
         session=session,
-        device=give_devices(place.agent, 1)[0],
+        device=give_devices(place.agent, 1, "Big One")[0],
         array=make_array(place),
         folder=make_folder(place.owner, name="data"),
         keypair=KeyPair.objects.get(user=place.owner, name="test"),
