@@ -25,40 +25,6 @@ def create_default_policy(apps, schema_editor):
 
 
 class Migration(migrations.Migration):
-    replaces = [
-        ("accounts", "0001_people"),
-        ("accounts", "0002_list_columns"),
-        ("accounts", "0003_language"),
-        ("accounts", "0004_off_boarding"),
-        ("accounts", "0005_policies"),
-        ("accounts", "0006_browser_logins"),
-        ("accounts", "0007_monitors"),
-        ("accounts", "0008_policies_of_domains"),
-        ("accounts", "0009_invitations"),
-        ("accounts", "0010_people_imports"),
-        ("accounts", "0011_keypair_scopes"),
-        ("accounts", "0012_budgets"),
-        ("accounts", "0013_sign_in_rules"),
-        ("accounts", "0014_ssh_keys"),
-        ("accounts", "0015_viewings"),
-        ("accounts", "0016_membership_rules"),
-        ("accounts", "0017_attempts"),
-        ("accounts", "0018_ssh_keys_of_tokens"),
-        ("accounts", "0019_token_rates"),
-        ("accounts", "0020_browsers_at_once"),
-        ("accounts", "0021_known_places_by_name"),
-        ("accounts", "0022_rule_failures"),
-        ("accounts", "0023_allow_lists"),
-        ("accounts", "0024_priorities"),
-        ("accounts", "0025_limits_by_the_set"),
-        ("accounts", "0026_ends_of_sessions"),
-        ("accounts", "0027_use_of_one_owner"),
-        ("accounts", "0028_use_in_one_statement"),
-        ("accounts", "0029_least_use_of_policies"),
-        ("accounts", "0030_rule_of_least_use"),
-        ("accounts", "0031_purged_people_hold_nothing"),
-    ]
-
     initial = True
 
     dependencies = [("auth", "0012_alter_user_first_name_max_length")]

@@ -4,7 +4,7 @@ from django.db import migrations
 
 
 class Migration(migrations.Migration):
-    dependencies = [("accounts", "0034_backend_path")]
+    dependencies = [("accounts", "0033_standard_labels")]
 
     operations = [
         migrations.AlterModelTable("viewing", "accounts_viewing"),

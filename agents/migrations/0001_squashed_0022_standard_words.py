@@ -22,30 +22,6 @@ SQL = Path(__file__).with_name("sql")
 
 
 class Migration(migrations.Migration):
-    replaces = [
-        ("agents", "0001_machines"),
-        ("agents", "0002_scheduling_rules"),
-        ("agents", "0003_names_of_rules"),
-        ("agents", "0004_ends_of_sessions"),
-        ("agents", "0005_resource_group_grants"),
-        ("agents", "0006_shares_of_groups"),
-        ("agents", "0007_preemption"),
-        ("agents", "0008_round_robin"),
-        ("agents", "0009_reservations"),
-        ("agents", "0010_room_for_occupied"),
-        ("agents", "0011_overcommit"),
-        ("agents", "0012_device_models"),
-        ("agents", "0013_devices"),
-        ("agents", "0014_room_for_devices"),
-        ("agents", "0015_words_of_rules"),
-        ("agents", "0016_heads"),
-        ("agents", "0017_words_of_least_use"),
-        ("agents", "0018_no_reservations_of_deleted_groups"),
-        ("agents", "0019_group_limits"),
-        ("agents", "0020_gathered_room"),
-        ("agents", "0021_names_in_form_c"),
-        ("agents", "0022_standard_words"),
-    ]
 
     initial = True
 

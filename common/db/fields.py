@@ -4,14 +4,12 @@ from typing import Any
 
 import structlog
 from django.core.exceptions import ValidationError
-from django.db import IntegrityError, models, transaction
-from psycopg.errors import UniqueViolation
+from django.db import models
 
 from common.values.encryption import Undecipherable, decrypt, encrypt
 from common.values.stored_message import StoredMessage
 from common.values.text import check_text, normalised
 
-MOST_ALIKE = 1000
 SECRETS = "secret columns"
 log = structlog.get_logger(__name__)
 
@@ -42,44 +40,6 @@ class NameField(models.CharField):
         value = _normalised(super().pre_save(model_instance, add))
         setattr(model_instance, self.attname, value)
         return value
-
-
-def normalise_names(model: type[models.Model], column: str, *, are_duplicates: bool = False) -> None:
-    """Bring existing rows into form C, for migrations, and log changes. A row whose name is taken
-    then gets a suffix -2, -3 …, whichever row was made first; with `are_duplicates`, where such
-    rows mean the same, it is deleted. Idempotent.
-    """
-    rows = model._default_manager.filter(**{f"{column}__regex": r"[^\x01-\x7f]"}).order_by("pk")
-    for key, stored in rows.values_list("pk", column):
-        if (wanted := normalised(stored)) == stored:
-            continue
-        row = model._default_manager.filter(pk=key)
-        became = _rename(row, column, wanted, most=1 if are_duplicates else MOST_ALIKE)
-        if became is None:
-            row.delete()
-        log.warning(
-            "names.normalised", table=model._meta.db_table, key=str(key), column=column, was=ascii(stored),
-            now=ascii(became) if became is not None else "deleted: another row says the same",
-        )  # fmt: skip
-
-
-def _rename(row: models.QuerySet[Any], column: str, wanted: str, most: int) -> str | None:
-    """Return the new name of `row`, after at most `most` tries; None if `most` is 1 and the name is
-    taken. Raises IntegrityError if all are taken, or on another constraint.
-    """
-    length: int = getattr(row.model._meta.get_field(column), "max_length", 0)
-    for number in range(1, most + 1):
-        ending = f"-{number}" if number > 1 else ""
-        name = wanted[: length - len(ending)] + ending
-        try:
-            with transaction.atomic():
-                row.update(**{column: name})
-            return name
-        except IntegrityError as error:
-            is_last = number == most > 1
-            if is_last or not isinstance(error.__cause__, UniqueViolation):
-                raise
-    return None
 
 
 def _normalised(value: Any) -> Any:

@@ -6,14 +6,6 @@ import common.clock
 
 
 class Migration(migrations.Migration):
-    replaces = [
-        ("common", "0001_audit"),
-        ("common", "0002_answers"),
-        ("common", "0003_audit_origin_and_outcome"),
-        ("common", "0004_audit_list_index"),
-        ("common", "0005_clock_reading"),
-    ]
-
     initial = True
 
     dependencies = []

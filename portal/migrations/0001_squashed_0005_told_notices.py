@@ -9,13 +9,6 @@ import common.clock
 
 
 class Migration(migrations.Migration):
-    replaces = [
-        ("portal", "0001_notifications"),
-        ("portal", "0002_notification_choices"),
-        ("portal", "0003_budget_notices"),
-        ("portal", "0004_notification_mails"),
-        ("portal", "0005_told_notices"),
-    ]
 
     initial = True
 

@@ -22,14 +22,6 @@ SELECT id, epoch, last_agent_id, head_ids, gathered FROM agents_resourcegroup OR
 
 
 class Migration(migrations.Migration):
-    replaces = [
-        ("scheduler", "0001_shares"),
-        ("scheduler", "0002_keep_use"),
-        ("scheduler", "0003_kept_ticks"),
-        ("scheduler", "0004_add_up_before_decaying"),
-        ("scheduler", "0005_small_use_is_none"),
-        ("scheduler", "0006_scheduler_state"),
-    ]
 
     initial = True
 

@@ -80,7 +80,6 @@ NEEDS = (
     ),
     Need("command line", ("e2e/test_command_line.py",), ("client/src/**/*.py", *REST)),
     Need("first starts", ("ops/test_up.py",), ("portal/ops/**/*", "bin/*", "*/migrations/**/*")),
-    Need("squashed migrations", ("db/portal/test_squashed_migrations.py",), ("*/migrations/**/*",)),
     Need("REST document", ("access/test_document.py",), (*REST, "common/**/*.py")),
     Need(
         "rare faults",

@@ -16,12 +16,6 @@ SQL = Path(__file__).with_name("sql")
 
 
 class Migration(migrations.Migration):
-    replaces = [
-        ("vfolders", "0001_folders"),
-        ("vfolders", "0002_limit_ledger"),
-        ("vfolders", "0003_sizes"),
-        ("vfolders", "0004_names_in_form_c"),
-    ]
 
     initial = True
 

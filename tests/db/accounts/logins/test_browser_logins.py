@@ -1,11 +1,8 @@
 """Browser sessions store their user, so that one query finds and ends all logins of a user."""
 
-from importlib import import_module
 from typing import Any
 
 import pytest
-from django.apps import apps
-from django.contrib.sessions.models import Session
 from django.test import Client
 
 from accounts.logins.service import end_logins, visible_logins
@@ -14,7 +11,6 @@ from tests import factories
 from tests.factories import actor_for
 
 pytestmark = pytest.mark.django_db
-MIGRATION = import_module("accounts.migrations.0006_browser_logins")
 
 
 def sign_in(user: User, **headers: str) -> Client:
@@ -60,22 +56,3 @@ def test_a_changed_key_keeps_where_the_login_came_from() -> None:
     after = BrowserLogin.objects.get(session_key=store.session_key)
     assert not BrowserLogin.objects.filter(session_key=before.session_key).exists()
     assert (after.user_id, after.ip, after.signed_in_at) == (before.user_id, before.ip, before.signed_in_at)
-
-
-def test_logins_of_before_are_brought_along() -> None:
-    user = factories.make_user()
-    browser = sign_in(user)
-    key = key_of(browser)
-    row = BrowserLogin.objects.get(session_key=key)
-    Session.objects.create(session_key=key, session_data=row.session_data, expire_date=row.expire_date)
-    row.delete()
-    MIGRATION.bring_sessions(apps, None)
-    assert BrowserLogin.objects.get(session_key=key).user_id == user.pk
-    assert browser.get("/profile/").status_code == 200
-
-
-@pytest.mark.parametrize("key", ['"\\000aaaaaaaaaaaa"', "short", "A" * 32, "é" * 32])
-def test_malformed_session_cookie_is_anonymous(key: str) -> None:
-    browser = Client(HTTP_COOKIE=f"berth_session={key}")
-    assert browser.get("/profile/").status_code == 302
-    assert browser.get("/account/login/").status_code == 200
