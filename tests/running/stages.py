@@ -109,6 +109,7 @@ LIFE_CYCLES = (
     "db/agents/machines/test_lifecycle.py",
     "db/sessions_app/queue/test_endings.py",
     "db/sessions_app/lifecycle/test_session_lifecycle.py",
+    "db/sessions_app/lifecycle/test_termination_deadline.py",
     "db/vfolders/test_folders.py",
 )
 PURE = Stage(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.accelerators.base import DeviceUse
+from agents.accelerators.base import DeviceProcess, DeviceUse
 from sessions_app.metrics.accelerators import (
     Amount,
     DeviceAllocation,
@@ -14,6 +14,7 @@ from sessions_app.metrics.accelerators import (
     device_milli_of,
     device_usage_by_kernel,
     known_sum,
+    own_memory,
 )
 
 GIB = 2**30
@@ -98,3 +99,23 @@ def test_what_was_not_measured_is_not_nothing() -> None:
 )
 def test_whatever_is_neither_cores_nor_memory_is_accelerators(slots: dict[str, int], milli: int) -> None:
     assert device_milli_of(slots) == milli
+
+
+def test_memory_of_a_kernel_on_a_shared_device_is_that_of_its_processes() -> None:
+    told = (
+        DeviceProcess(pid=7, mem_bytes=GIB),
+        DeviceProcess(pid=8, mem_bytes=2 * GIB),
+        DeviceProcess(pid=9),
+    )
+    uses = {
+        1: DeviceUse(device_id="a", processes=told[:2]),
+        2: DeviceUse(device_id="b", processes=()),
+        3: DeviceUse(device_id="c", processes=told),
+        4: DeviceUse(device_id="d"),
+    }
+    assert own_memory([1, 2, 3, 4, 5], uses, {7}) == {1: GIB, 2: 0, 3: GIB}
+    assert own_memory([3], uses, {9}) == {}, "the driver does not tell how much a process has"
+    assert amounts_of(DeviceShare(500, 1, None, is_alone=True), 40, None) == (
+        Amount(400, 500),
+        Amount(None, 0),
+    )
