@@ -22,7 +22,6 @@ SQL = Path(__file__).with_name("sql")
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [

@@ -4,7 +4,10 @@ from django.db import migrations
 
 
 class Migration(migrations.Migration):
-    dependencies = [("agents", "0001_squashed_0022_standard_words"), ("scheduler", "0001_squashed_0006_scheduler_state")]
+    dependencies = [
+        ("agents", "0001_squashed_0022_standard_words"),
+        ("scheduler", "0001_squashed_0006_scheduler_state"),
+    ]
 
     operations = [
         migrations.RemoveField(model_name="resourcegroup", name="epoch"),

@@ -9,7 +9,6 @@ import common.clock
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [("accounts", "0001_squashed_0031_purged_people_hold_nothing"), ("accounts", "__first__")]

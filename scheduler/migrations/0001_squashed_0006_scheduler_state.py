@@ -22,7 +22,6 @@ SELECT id, epoch, last_agent_id, head_ids, gathered FROM agents_resourcegroup OR
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [

@@ -36,7 +36,6 @@ def keep_as_it_is(apps, editor):
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [

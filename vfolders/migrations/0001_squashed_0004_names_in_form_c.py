@@ -16,7 +16,6 @@ SQL = Path(__file__).with_name("sql")
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
