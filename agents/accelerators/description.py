@@ -115,18 +115,18 @@ Place = tuple[str | int, ...]
 """Keys and positions that lead to a value of a description."""
 
 
-class Strict(BaseModel):
+class StrictModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
 
 
-class Verified(Strict):
+class Verified(StrictModel):
     """Proof of the description: nothing, recorded answers, or real devices."""
 
     by: Literal["none", "fixture", "hardware"] = "none"
     note: str
 
 
-class Match(Strict):
+class Match(StrictModel):
     """Signs of a machine with devices of this vendor; any of them suffices.
 
     `pci`: globs of vendor:device:class in hexadecimal ("10de:*:0302*"). `paths`: globs of paths that
@@ -139,7 +139,7 @@ class Match(Strict):
     runtime: str = ""
 
 
-class Give(Strict):
+class ProbeRequirements(StrictModel):
     """Parts that a probe container must get so that commands work: device nodes, files of the machine
     (read-only), all devices of a driver of the engine, or a runtime.
     """
@@ -150,7 +150,7 @@ class Give(Strict):
     runtime: str = ""
 
 
-class Source(Strict):
+class Source(StrictModel):
     """Rows of values: of directories (`sysfs`), of device nodes (`nodes`) or of a command.
 
     `sysfs` and `nodes` are globs with {captures}; a row's values are "{capture}", "file" below the
@@ -174,7 +174,7 @@ class Source(Strict):
     fields: Mapping[Name, Reading] = {}
 
     @model_validator(mode="after")
-    def _one_way(self) -> "Source":
+    def _one_kind(self) -> "Source":
         ways = sum(map(bool, (self.sysfs, self.nodes, self.command)))
         if ways != bool(self.fields):
             raise ValueError("exactly one of sysfs, nodes and command, and fields; or nothing")
@@ -184,11 +184,11 @@ class Source(Strict):
 class Discover(Source):
     """Source of the devices, and sources that add values to them; what its commands need."""
 
-    give: Give = Give()
+    requires: ProbeRequirements = ProbeRequirements()
     detail: tuple[Source, ...] = ()
 
 
-class Identify(Strict):
+class Identify(StrictModel):
     """Rule that tells a device from others, so that it is the same after a restart.
 
     `by`: fields in order of preference, "serial+pci" for two of them; the first whose values are all
@@ -204,7 +204,7 @@ class Identify(Strict):
     stable: bool
 
 
-class Idle(Strict):
+class Idle(StrictModel):
     """Sign that a device is used: `util`, or that it is `held`; `session`: nothing, only the session's
     own activity is judged. With `when_held`, the use of a device that is not held is not judged.
     """
@@ -213,36 +213,36 @@ class Idle(Strict):
     when_held: bool = False
 
 
-class Held(Strict):
+class HeldThreshold(StrictModel):
     """A device is held by a program if the measure `by` is above `above` (bytes, or a count)."""
 
     by: Literal["mem_used", "held"]
     above: int = 0
 
 
-class Measure(Strict):
+class Measure(StrictModel):
     """Measurement of the devices: by the meter (`meter`: NVML), files, a command, or not at all.
 
-    `sources` read measures (`MEASURES`) of all devices; without any, the way is `none`. `absent` lists
+    `sources` read measures (`MEASURES`) of all devices; without any, `method` is `none`. `absent` lists
     the measures that cannot be told: always, of a partition (MIG, CPX), or of the share of a device.
     """
 
-    way: Literal["meter", "sysfs", "command", "none"] = "none"
+    method: Literal["meter", "sysfs", "command", "none"] = "none"
     sources: tuple[Source, ...] = ()
     absent: Mapping[str, tuple[Literal["always", "partition", "share"], ...]] = {}
-    held: Held | None = None
+    held: HeldThreshold | None = None
     idle: Idle = Idle()
 
     @model_validator(mode="after")
     def _whole(self) -> "Measure":
         if (self.idle.by == "held" or self.idle.when_held) and self.held is None:
             raise ValueError("idle is judged by held, but held is not described")
-        if (self.way == "none") == bool(self.sources):
-            raise ValueError("a way other than none needs sources, and none has no sources")
+        if (self.method == "none") == bool(self.sources):
+            raise ValueError("a method other than none needs sources, and none has no sources")
         return self
 
 
-class Request(Strict):
+class Request(StrictModel):
     """Request of devices to a driver of the engine ("cdi" or another)."""
 
     driver: str
@@ -250,7 +250,7 @@ class Request(Strict):
     capabilities: tuple[str, ...] = ()
 
 
-class Extra(Strict):
+class GrantParts(StrictModel):
     """Parts of a grant. Templates: {field} of a device, {i} its position in the grant, {field*} the
     values of all devices, joined by commas. "/path:/target" is seen at another path, and "/path?" is
     left out where the machine has no such path; paths may be globs. Nodes and environment without
@@ -270,8 +270,8 @@ class Extra(Strict):
     shm: Size | Literal[""] = ""
 
 
-class Way(Extra):
-    """One way to give devices, if `when` holds: always, `cdi` (the engine lists all of the request's
+class GrantMethod(GrantParts):
+    """One method to give devices, if `when` holds: always, `cdi` (the engine lists all of the request's
     ids), "runtime NAME", "engine >= 28.2".
     """
 
@@ -280,14 +280,14 @@ class Way(Extra):
     runtime: str = ""
 
 
-class AllowedSets(Strict):
+class AllowedSets(StrictModel):
     """Sets of devices that may be given together, by number: `any`, or lists of the values of `key`."""
 
     key: Name
     sets: Mapping[int, Literal["any"] | tuple[tuple[int, ...], ...]]
 
 
-class Group(Strict):
+class Group(StrictModel):
     """Group that several devices of one container must form, which the vendor's tool makes as root.
 
     `field` is the number of a device's group. In the commands {group} is that number, and {index*} are the
@@ -299,8 +299,8 @@ class Group(Strict):
     remove: tuple[str, ...]
 
 
-class Grant(Strict):
-    """Ways in which containers get devices: the first way that holds.
+class Grant(StrictModel):
+    """Methods by which containers get devices: the first that holds.
 
     `deny_env`: names of variables that only Berth may set ("HABANA_*"). `none_env`: values that give no
     device, for every container without devices of this vendor. `extras`: nodes for special networks and
@@ -310,14 +310,14 @@ class Grant(Strict):
 
     deny_env: tuple[str, ...] = ()
     none_env: Mapping[str, str] = {}
-    ways: tuple[Way, ...] = ()
-    extras: Mapping[Literal["rdma", "storage"], Extra] = {}
+    methods: tuple[GrantMethod, ...] = ()
+    extras: Mapping[Literal["rdma", "storage"], GrantParts] = {}
     allowed_sets: AllowedSets | None = None
     unit: Literal["device", "machine"] = "device"
     group: Group | None = None
 
 
-class Sharing(Strict):
+class Sharing(StrictModel):
     """One mode in which a device is given in parts.
 
     `level`: how well it separates. `needs`: words for what must hold, such as root, idle, cgroup2,
@@ -335,7 +335,7 @@ Mode = Literal["mig", "memory", "mps", "hook", "slice", "cpx"]
 """Modes of sharing (`agents.core.isolation`), and partitions that are devices of their own."""
 
 
-class Xid(Strict):
+class Xid(StrictModel):
     """Events of NVIDIA's driver by number; those in no list are treated as `rest`."""
 
     ignore: tuple[int, ...] = ()
@@ -344,7 +344,7 @@ class Xid(Strict):
     rest: Action = "quarantine"
 
 
-class HealthRule(Strict):
+class HealthRule(StrictModel):
     """One rule about a value of `Health.fields`: it `is` or `is_not` one of these, is above a number,
     grows, or does not change (`stuck`) between looks. `because` is a word of `CAUSES`.
     """
@@ -365,7 +365,7 @@ class HealthRule(Strict):
         return self
 
 
-class Health(Strict):
+class Health(StrictModel):
     """Signs of ill devices, by the values of `source`. `lost`: a device that was there and is no
     longer.
     """
@@ -376,7 +376,7 @@ class Health(Strict):
     lost: Action = "quarantine"
 
 
-class VendorDescription(Strict):
+class VendorDescription(StrictModel):
     """One vendor: see the module. `slot` names what sessions request, `maps` tables for the filter
     `map`. `sharing` lists the ways in which one device serves several sessions; without any, its driver
     admits one program at a time, and no part of a device is given.
@@ -398,7 +398,7 @@ class VendorDescription(Strict):
     @property
     def is_measured(self) -> bool:
         """Return True if the use of its devices can be measured."""
-        return bool(self.measure.sources) or self.measure.way != "none"
+        return bool(self.measure.sources) or self.measure.method != "none"
 
     @property
     def fields(self) -> frozenset[str]:
@@ -507,16 +507,16 @@ def _unknown_names(vendor: VendorDescription) -> Iterator[tuple[Place, str]]:
 
 
 def _unknown_templates(vendor: VendorDescription) -> Iterator[tuple[Place, str]]:
-    ways: list[tuple[Place, Extra]] = [
-        (("grant", "ways", place), way) for place, way in enumerate(vendor.grant.ways)
+    parts: list[tuple[Place, GrantParts]] = [
+        (("grant", "methods", place), method) for place, method in enumerate(vendor.grant.methods)
     ]
-    ways += [(("grant", "extras", name), extra) for name, extra in vendor.grant.extras.items()]
-    for path, way in ways:
-        texts: list[tuple[Place, str]] = [((*path, "env", name), text) for name, text in way.env.items()]
+    parts += [(("grant", "extras", name), extra) for name, extra in vendor.grant.extras.items()]
+    for path, own in parts:
+        texts: list[tuple[Place, str]] = [((*path, "env", name), text) for name, text in own.env.items()]
         for part in ("devices", "binds", "groups"):
-            texts += [((*path, part, place), text) for place, text in enumerate(getattr(way, part))]
-        if isinstance(way, Way) and way.request:
-            texts += [((*path, "request", "ids", place), text) for place, text in enumerate(way.request.ids)]
+            texts += [((*path, part, place), text) for place, text in enumerate(getattr(own, part))]
+        if isinstance(own, GrantMethod) and own.request:
+            texts += [((*path, "request", "ids", place), text) for place, text in enumerate(own.request.ids)]
         for place, text in texts:
             for name, _ in TEMPLATE.findall(text):
                 if name not in vendor.fields | {"i"}:

@@ -88,7 +88,7 @@ def describe_vendor(vendor: DeviceFileVendor) -> VendorDescription:
     """Return the description of a vendor without mistakes. Raises DescriptionError."""
     index = f"{NUMBER}|int" if NUMBER in vendor.device else "=0|int"
     paths = [_template(path) for path in (vendor.device, *vendor.also)]
-    way = {
+    method = {
         "devices": paths,
         "groups": [path for path in paths if "*" not in path] if vendor.has_groups else [],
         "binds": list(vendor.binds),
@@ -105,7 +105,7 @@ def describe_vendor(vendor: DeviceFileVendor) -> VendorDescription:
         "match": {"paths": [vendor.device.replace(NUMBER, "[0-9]*")]},
         "discover": {"nodes": vendor.device, "fields": fields},
         "identify": {"by": ["index"], "stable": False},
-        "grant": {"ways": [way], "unit": "device" if NUMBER in vendor.device else "machine"},
+        "grant": {"methods": [method], "unit": "device" if NUMBER in vendor.device else "machine"},
     }
     return validated(data, vendor.name)
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from agents.accelerators.base import AcceleratorDevice
 from agents.accelerators.description import (
     AllowedSets,
-    Extra,
+    GrantMethod,
+    GrantParts,
     VendorDescription,
-    Way,
     shipped_vendors,
     vendor_named,
 )
@@ -68,12 +68,12 @@ def build_grant(
     if not is_allowed_set(vendor.grant.allowed_sets, [each.device for each in given]):
         raise NoGrant(f"{vendor.title}: these {len(given)} devices cannot be given together.")
     values = [_values(each.device, position) for position, each in enumerate(given)]
-    way = next((way for way in vendor.grant.ways if _holds(way, values, machine)), None)
-    if way is None:
+    method = next((method for method in vendor.grant.methods if _holds(method, values, machine)), None)
+    if method is None:
         raise NoGrant(f"{vendor.title}: the machine’s engine has no way to give them to a container.")
     more = [extra for name, extra in vendor.grant.extras.items() if name in extras]
-    parts = [_part(extra, values, machine) for extra in (way, *more)]
-    requested = DeviceGrant(requests=_requests(way, values), runtime=way.runtime)
+    parts = [_part(extra, values, machine) for extra in (method, *more)]
+    requested = DeviceGrant(requests=_requests(method, values), runtime=method.runtime)
     grant = join_grants(*parts, requested, describing_grant(given))
     targets = [node.target or node.path for node in grant.nodes]
     if len(set(targets)) < len(targets):
@@ -161,10 +161,10 @@ def is_allowed_set(rule: AllowedSets | None, devices: Sequence[AcceleratorDevice
 # Parts of a grant
 
 
-def _holds(way: Way, values: Sequence[Values], machine: MachineFacts) -> bool:
-    kind, _, argument = way.when.partition(" ")
+def _holds(method: GrantMethod, values: Sequence[Values], machine: MachineFacts) -> bool:
+    kind, _, argument = method.when.partition(" ")
     if kind == "cdi":
-        ids = [name for request in _requests(way, values) for name in request.ids]
+        ids = [name for request in _requests(method, values) for name in request.ids]
         return bool(ids) and set(ids) <= set(machine.cdi_devices)
     if kind == "runtime":
         return argument in machine.runtimes
@@ -177,14 +177,14 @@ def _version(text: str) -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", text)[:3]))
 
 
-def _requests(way: Way, values: Sequence[Values]) -> tuple[DriverRequest, ...]:
-    if way.request is None:
+def _requests(method: GrantMethod, values: Sequence[Values]) -> tuple[DriverRequest, ...]:
+    if method.request is None:
         return ()
-    ids = [_filled(text, one) for one in values for text in way.request.ids]
-    return (DriverRequest(way.request.driver, tuple(dict.fromkeys(ids)), way.request.capabilities),)
+    ids = [_filled(text, one) for one in values for text in method.request.ids]
+    return (DriverRequest(method.request.driver, tuple(dict.fromkeys(ids)), method.request.capabilities),)
 
 
-def _part(extra: Extra, values: Sequence[Values], machine: MachineFacts) -> DeviceGrant:
+def _part(extra: GrantParts, values: Sequence[Values], machine: MachineFacts) -> DeviceGrant:
     groups = {machine.nodes[path] for path, _ in _paths(extra.groups, values, machine.nodes, must_exist=True)}
     return DeviceGrant(
         nodes=tuple(DeviceNode(*pair) for pair in _paths(extra.devices, values, machine.nodes)),

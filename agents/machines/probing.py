@@ -26,7 +26,8 @@ from agents.accelerators.probe import (
     read_report,
     run_local_probe,
 )
-from agents.accelerators.reader import (
+from agents.accelerators.report import MachineReport, ProbeRequest
+from agents.accelerators.report_parser import (
     device_probe,
     is_present,
     presence_probe,
@@ -34,7 +35,6 @@ from agents.accelerators.reader import (
     read_health,
     read_measures,
 )
-from agents.accelerators.report import MachineReport, ProbeRequest
 from agents.machines.helper_containers import NO_IMAGE, helper_image, one_off_labels
 from agents.models import Agent
 from agents.runtime.port import (

@@ -19,7 +19,7 @@ from psycopg.types.json import Jsonb
 from agents.accelerators.base import DeviceUse
 from agents.core.states import AgentState
 from agents.metering.health import judge_measured
-from agents.metering.sources import Measured, MeasuredDevice, measure_simulated, read_meters
+from agents.metering.scrape import MeasuredDevice, Measurement, measure_simulated, read_meters
 from agents.models import Agent, AgentDevice, DeviceMetric, DeviceReading
 from common import clock
 from common.resilience.keyed_pool import KeyedPool
@@ -92,7 +92,7 @@ class MachineReading:
     health: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
 
 
-_pool = KeyedPool[Measured]("devices", THREADS)
+_pool = KeyedPool[Measurement]("devices", THREADS)
 
 
 def measure_devices() -> None:
@@ -127,7 +127,7 @@ def _devices_by_agent() -> dict[int, list[MeasuredDevice]]:
     return found
 
 
-def _reading(agent_id: int, devices: Iterable[MeasuredDevice], found: Measured) -> MachineReading:
+def _reading(agent_id: int, devices: Iterable[MeasuredDevice], found: Measurement) -> MachineReading:
     pks = {device.device_id: device.pk for device in devices}
     uses = [(pks[use.device_id], use) for use in found.uses if use.device_id in pks]
     health = {pks[device_id]: values for device_id, values in found.health.items() if device_id in pks}

@@ -13,7 +13,7 @@ from agents.accelerators.description import Health
 from agents.accelerators.health import Verdict, is_worse, judge, judge_xids, lasting_rules
 from agents.machines.split_devices import with_partitions
 from agents.machines.withholding import warn_of_device, withhold_devices
-from agents.metering.sources import MeasuredDevice
+from agents.metering.scrape import MeasuredDevice
 from agents.models import Agent, AgentDevice, DeviceReading, Withheld
 from agents.vendors.selectors import known_vendors
 

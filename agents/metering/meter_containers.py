@@ -17,8 +17,8 @@ from django.db.models import QuerySet
 from agents.accelerators.description import VendorDescription, vendor_named
 from agents.accelerators.grant import BoundPath, DeviceGrant
 from agents.accelerators.probe import MOUNTED_AT, meter_command, program_files
-from agents.accelerators.reader import use_probe
 from agents.accelerators.report import ProbeRequest
+from agents.accelerators.report_parser import use_probe
 from agents.core.states import AgentState
 from agents.machines.helper_containers import NO_IMAGE, helper_image, helper_labels
 from agents.machines.machines_file import write_machines_file

@@ -12,7 +12,7 @@ import structlog
 from django.db import transaction
 
 from agents.accelerators.description import Group, VendorDescription, vendor_named
-from agents.accelerators.reader import device_probe
+from agents.accelerators.report_parser import device_probe
 from agents.machines.discovery import record_discovery
 from agents.machines.helper_containers import one_off_labels
 from agents.machines.probing import discover, grant_for, without_missing_file

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from accounts.selectors import may_do_everything
 from accounts.web.form_errors import errors_in_form
 from accounts.web.page_access import require_global_overseer
-from agents.capacity.devices import device_models
+from agents.capacity.device_inventory import device_models
 from agents.core.isolation import OFFERED, Isolation
 from agents.core.isolation import SharingMode as Mode
 from agents.models import ResourceGroup, SharingMode, SharingRule

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET
 
 from accounts.selectors import may_do_everything
 from accounts.web.page_access import require_global_overseer
-from agents.capacity.devices import DeviceMachine, DeviceModel, device_machines, device_models
+from agents.capacity.device_inventory import DeviceMachine, DeviceModel, device_machines, device_models
 from agents.core.device_states import STATE_TITLES, DeviceState
 from agents.metering.readings import present_percents
 from agents.models import ResourceGroup

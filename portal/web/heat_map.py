@@ -12,7 +12,7 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
-from agents.capacity.devices import DeviceCell, DeviceMachine
+from agents.capacity.device_inventory import DeviceCell, DeviceMachine
 from agents.core.device_states import IDLE_PERCENT, STATE_TITLES, DeviceState, device_state
 from common.values.resources import MILLI
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from agents.capacity.devices import DeviceModel, device_models
+from agents.capacity.device_inventory import DeviceModel, device_models
 from agents.core.isolation import OFFERED, SharingMode, usable_mode
 from agents.models import ResourceGroup, SharingRule
 from agents.selectors import SlotCapacity

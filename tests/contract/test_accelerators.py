@@ -12,7 +12,8 @@ from agents.accelerators import probe
 from agents.accelerators.base import DeviceProcess, DeviceUse
 from agents.accelerators.description import vendor_named
 from agents.accelerators.probe import run_local_probe
-from agents.accelerators.reader import (
+from agents.accelerators.report import MachineReport, ProbeRequest, command_key
+from agents.accelerators.report_parser import (
     VendorReading,
     device_probe,
     read_devices,
@@ -20,7 +21,6 @@ from agents.accelerators.reader import (
     read_uses,
     use_probe,
 )
-from agents.accelerators.report import MachineReport, ProbeRequest, command_key
 from tests.nvml import FakeNvml
 
 MIB = 2**20

@@ -10,8 +10,8 @@ import pytest
 
 from agents.accelerators.description import FILES, VendorDescription, parse_description
 from agents.accelerators.grant import DeviceNode
-from agents.accelerators.reader import read_devices
 from agents.accelerators.report import CommandOutput, MachineReport, command_key
+from agents.accelerators.report_parser import read_devices
 from agents.machines.grants import DevicePart, grant_devices
 from agents.machines.probing import Discovery
 from agents.models import Agent, AgentDevice

@@ -12,7 +12,7 @@ from agents.accelerators.description import vendor_named
 from agents.accelerators.grant import BoundPath, DeviceGrant
 from agents.core.states import AgentState
 from agents.metering import meter_containers
-from agents.metering.sources import MeasuredDevice, read_meters
+from agents.metering.scrape import MeasuredDevice, read_meters
 from agents.models import Agent
 from agents.runtime.docker.async_runtime import DockerAsyncRuntime
 from agents.runtime.docker.sync_runtime import DockerRuntime

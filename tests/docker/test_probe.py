@@ -16,8 +16,8 @@ import pytest
 from agents.accelerators.description import shipped_vendors, vendor_named
 from agents.accelerators.grant import BoundPath, DeviceGrant
 from agents.accelerators.probe import MOUNTED_AT, read_report, run_local_probe
-from agents.accelerators.reader import device_probe, presence_probe, read_devices, read_uses
 from agents.accelerators.report import MachineReport, ProbeRequest
+from agents.accelerators.report_parser import device_probe, presence_probe, read_devices, read_uses
 from agents.machines import helper_containers, probing
 from agents.models import Agent
 from agents.runtime.docker.sync_runtime import DockerRuntime

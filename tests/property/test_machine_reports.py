@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.accelerators.description import shipped_vendors
-from agents.accelerators.reader import is_present, read_devices, read_health, read_uses
 from agents.accelerators.report import CommandOutput, MachineReport
+from agents.accelerators.report_parser import is_present, read_devices, read_health, read_uses
 from tests.doubles.machine_reports import NAMES, machine_fixture
 
 NUMBERS = st.integers() | st.floats() | st.just(10**400)

@@ -11,7 +11,7 @@ from agents.machines.withholding import release_device
 from agents.metering import collector
 from agents.metering.collector import MINUTE_S, QUARTER_S, SAMPLE_S, measure_devices
 from agents.metering.readings import device_series, present_uses, series_grid
-from agents.metering.sources import Measured
+from agents.metering.scrape import Measurement
 from agents.models import Agent, AgentDevice, DeviceMetric, DeviceReading, HealthOverride
 from agents.vendors.health_rules import change_health_rule
 from common import clock
@@ -127,8 +127,8 @@ def test_a_driver_that_hangs_is_left_out_and_costs_one_wait(
     answers = place_with(1)
     real = collector.measure_simulated
 
-    def hang(agent: Agent, devices: Any) -> Measured:
-        return real(agent, devices) if agent.pk == answers.agent.pk or not go.wait(60) else Measured()
+    def hang(agent: Agent, devices: Any) -> Measurement:
+        return real(agent, devices) if agent.pk == answers.agent.pk or not go.wait(60) else Measurement()
 
     monkeypatch.setattr(collector, "ROUND_S", 0.2)
     monkeypatch.setattr(collector, "measure_simulated", hang)
@@ -155,7 +155,7 @@ def test_a_new_event_of_the_driver_withholds_its_device_once(
 ) -> None:
     AgentDevice.objects.update(vendor="nvidia")
     uses = (DeviceUse(device_id="gpu-0", percent=1),)
-    told = Measured(uses, {"gpu-0": {"xids": [31, 79]}, "gpu-1": {"xids": [31]}})
+    told = Measurement(uses, {"gpu-0": {"xids": [31, 79]}, "gpu-1": {"xids": [31]}})
     monkeypatch.setattr(collector, "measure_simulated", lambda agent, devices: told)
     measure()
     assert [device.withheld for device in devices_of(place.agent)] == ["quarantine", ""]
@@ -172,7 +172,7 @@ def test_a_value_of_a_meter_makes_a_verdict_worse_by_the_rules_of_administrators
     looked = {"values": {"throttle": 0}, "verdict": ["ok", ""]}
     Agent.objects.filter(pk=place.agent.pk).update(data={"discovery": {"health": {"gpu-0": looked}}})
     uses = (DeviceUse(device_id="gpu-0", percent=1), DeviceUse(device_id="gpu-1", percent=1))
-    told = Measured(uses, {"gpu-0": {"throttle": 1, "xids": [79]}, "gpu-1": {"throttle": 1}})
+    told = Measurement(uses, {"gpu-0": {"throttle": 1, "xids": [79]}, "gpu-1": {"throttle": 1}})
     monkeypatch.setattr(collector, "measure_simulated", lambda agent, devices: told)
     change_health_rule(actor=SYSTEM, vendor="nvidia", rule="xid-79", action="ignore")
     measure()

@@ -27,7 +27,7 @@ def test_own_vendor_is_known_until_it_is_deleted_and_its_values_stay_in_the_audi
     )
     vendor = known_vendor("board")
     assert vendor is not None
-    assert vendor.grant.ways[0].devices == ("/dev/board{index}", "/dev/board{index}ctl")
+    assert vendor.grant.methods[0].devices == ("/dev/board{index}", "/dev/board{index}ctl")
     [entry] = [entry for entry in vendor_entries(SYSTEM) if entry.id]
     assert (entry.id, entry.form) == (
         row.pk,

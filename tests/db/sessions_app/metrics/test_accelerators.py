@@ -9,11 +9,11 @@ import pytest
 
 from agents.accelerators.base import DeviceUse
 from agents.accelerators.description import vendor_named
-from agents.accelerators.reader import use_probe
 from agents.accelerators.report import CommandOutput, MachineReport, command_key
+from agents.accelerators.report_parser import use_probe
 from agents.metering import collector as metering
 from agents.metering.collector import measure_devices
-from agents.metering.sources import interpret
+from agents.metering.scrape import interpret
 from agents.models import AgentDevice, ResourceGroup
 from common import clock
 from portal.models import Notification

@@ -18,7 +18,7 @@ discover:
     model: =Board
 identify: {by: [index], stable: false}
 grant:
-  ways:
+  methods:
   - devices: ["/dev/board{index}"]
 """
 BAD = {
@@ -29,7 +29,7 @@ BAD = {
     ('"{n}|int"', '"{m}|int"'): (9, "no {m}"),
     ('board{index}"', 'board{number}"'): (14, "no field “number”"),
     ("by: [index]", "by: [serial]"): (11, "no field “serial”"),
-    ('ways:\n  - devices: ["/dev/board{index}"]', "ways:\n  - {devices: [/dev/x], when: sometimes}"): (14, "sometimes"),
+    ('methods:\n  - devices: ["/dev/board{index}"]', "methods:\n  - {devices: [/dev/x], when: sometimes}"): (14, "sometimes"),
     ("/dev/board{n}", "/dev/../etc/{n}"): (7, "without “..”"),
     ("slot: board", "slot: board\nslot: card"): (4, "twice"),
     ("slot: board", "slot: [board"): (4, ""),

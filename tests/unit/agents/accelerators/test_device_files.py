@@ -8,7 +8,7 @@ import pytest
 from agents.accelerators.base import AcceleratorDevice
 from agents.accelerators.device_files import DeviceFileVendor, describe_vendor, vendor_mistakes
 from agents.accelerators.grant_builder import GrantedDevice, MachineFacts, build_grant
-from agents.accelerators.reader import read_devices
+from agents.accelerators.report_parser import read_devices
 from tests.doubles.machine_reports import report_of
 
 BOARD = DeviceFileVendor(

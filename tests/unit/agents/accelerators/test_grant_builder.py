@@ -208,7 +208,7 @@ def test_container_differs_by_its_grant_alone(case: str) -> None:
 
 
 def test_every_vendor_has_its_grants_asserted() -> None:
-    giving = {vendor.name for vendor in shipped_vendors() if vendor.grant.ways}
+    giving = {vendor.name for vendor in shipped_vendors() if vendor.grant.methods}
     assert giving == {name for name, *_ in GRANTS.values()}
 
 
@@ -232,7 +232,7 @@ discover:
   fields: {index: "{n}|int", set: "=0"}
 identify: {by: [index], stable: false}
 grant:
-  ways: [%s]
+  methods: [%s]
 """
 
 

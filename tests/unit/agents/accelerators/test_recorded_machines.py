@@ -9,8 +9,8 @@ import pytest
 
 from agents.accelerators.description import vendor_named
 from agents.accelerators.probe import run_local_probe
-from agents.accelerators.reader import device_probe, presence_probe, read_devices, read_uses
 from agents.accelerators.report import MachineReport
+from agents.accelerators.report_parser import device_probe, presence_probe, read_devices, read_uses
 from tests.doubles.machine_reports import NAMES, machine_fixture
 
 

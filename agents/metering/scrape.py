@@ -14,8 +14,8 @@ from django.core.cache import cache
 
 from agents.accelerators.base import AcceleratorDevice, DeviceUse
 from agents.accelerators.description import VendorDescription, vendor_named
-from agents.accelerators.reader import read_health, read_uses
 from agents.accelerators.report import MachineReport
+from agents.accelerators.report_parser import read_health, read_uses
 from agents.metering.meter_containers import meter_name
 from agents.models import Agent
 from agents.runtime.port import ContainerGone, RuntimeFault
@@ -39,7 +39,7 @@ class MeasuredDevice(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class Measurement:
     """Uses of devices, and {device id: values of its vendor's health source}. What a device does not
     tell is absent.
     """
@@ -47,23 +47,23 @@ class Measured:
     uses: tuple[DeviceUse, ...] = ()
     health: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def __or__(self, other: "Measured") -> "Measured":
-        return Measured(self.uses + other.uses, {**self.health, **other.health})
+    def __or__(self, other: "Measurement") -> "Measurement":
+        return Measurement(self.uses + other.uses, {**self.health, **other.health})
 
 
-def measure_simulated(agent: Agent, devices: Sequence[MeasuredDevice]) -> Measured:
+def measure_simulated(agent: Agent, devices: Sequence[MeasuredDevice]) -> Measurement:
     """Measure the devices of a simulated machine."""
     runtime = runtime_of(agent)
     if not isinstance(runtime, SimulatedRuntime):
-        return Measured()  # measured by its meters
+        return Measurement()  # measured by its meters
     held = {each.device_id for each in devices if each.occupied}
     uses = runtime.accelerators.measure(held)
-    return Measured(tuple(replace(use, activity=use.percent) for use in uses))
+    return Measurement(tuple(replace(use, activity=use.percent) for use in uses))
 
 
 def read_meters(
     machines: Mapping[Agent, Sequence[MeasuredDevice]], *, within_s: float
-) -> dict[int, Measured]:
+) -> dict[int, Measurement]:
     """Return {agent id: what its meters told last}, of those that answer in time and whose meters said
     something since the last call.
     """
@@ -72,7 +72,7 @@ def read_meters(
     ]
     lines = _run(_read_lines([(agent, vendor.name) for agent, vendor, _ in wanted], within_s))
     before = cache.get_many(map(_line_key, lines))
-    numbers, found = {}, dict[int, Measured]()
+    numbers, found = {}, dict[int, Measurement]()
     for agent, vendor, own in wanted:
         key = agent.pk, vendor.name
         report = _parsed(lines.get(key, b""))
@@ -85,7 +85,7 @@ def read_meters(
         except (TypeError, ValueError, AttributeError) as error:
             log.warning("metering.unreadable", agent=agent.name, vendor=vendor.name, error=str(error))
             continue
-        found[agent.pk] = found.get(agent.pk, Measured()) | measured
+        found[agent.pk] = found.get(agent.pk, Measurement()) | measured
     cache.set_many(numbers, timeout=LINE_KEPT_S)
     return found
 
@@ -101,7 +101,7 @@ def by_vendor(
 
 def interpret(
     vendor: VendorDescription, devices: Sequence[MeasuredDevice], report: MachineReport
-) -> Measured:
+) -> Measurement:
     """Return what a report tells of these devices of the vendor."""
     known = [
         AcceleratorDevice(
@@ -110,7 +110,7 @@ def interpret(
         )
         for each in devices
     ]  # fmt: skip
-    return Measured(read_uses(vendor, known, report), read_health(vendor, known, report))
+    return Measurement(read_uses(vendor, known, report), read_health(vendor, known, report))
 
 
 def _line_key(meter: tuple[int, str]) -> str:

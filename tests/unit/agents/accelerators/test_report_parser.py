@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from agents.accelerators.description import shipped_vendors, vendor_named
-from agents.accelerators.reader import (
+from agents.accelerators.report import CommandOutput, MachineReport
+from agents.accelerators.report_parser import (
     TOOL_FAILED,
     TOOL_LONG,
     TOOL_SLOW,
@@ -16,7 +17,6 @@ from agents.accelerators.reader import (
     read_measures,
     read_uses,
 )  # fmt: skip
-from agents.accelerators.report import CommandOutput, MachineReport
 from tests.doubles.machine_reports import NAMES, machine_fixture
 
 

@@ -80,7 +80,7 @@ def presence_probe(vendors: Iterable[VendorDescription]) -> ProbeRequest:
 def use_probe(vendor: VendorDescription) -> ProbeRequest:
     """Return the request for the use and the health of one vendor's devices; empty if nothing tells them."""
     sources = (*vendor.measure.sources, *([vendor.health.source] if vendor.health.source else ()))
-    given = vendor.discover.give
+    given = vendor.discover.requires
     request = ProbeRequest()
     for source in sources:
         request += _wanted_by(source)
@@ -96,7 +96,7 @@ def use_probe(vendor: VendorDescription) -> ProbeRequest:
 
 def device_probe(vendor: VendorDescription) -> ProbeRequest:
     """Return the request for the devices of one vendor, their use and their health."""
-    given = vendor.discover.give
+    given = vendor.discover.requires
     request = use_probe(vendor) + ProbeRequest(
         given_devices=given.devices,
         given_files=given.files,
@@ -105,7 +105,7 @@ def device_probe(vendor: VendorDescription) -> ProbeRequest:
     )
     for source in (vendor.discover, *vendor.discover.detail):
         request += _wanted_by(source)
-    for extra in (*vendor.grant.ways, *vendor.grant.extras.values()):
+    for extra in (*vendor.grant.methods, *vendor.grant.extras.values()):
         paths = [path.split(":")[0].rstrip("?") for path in (*extra.devices, *extra.groups)]
         request += ProbeRequest(nodes=tuple(_any_value(path) for path in paths))
         request += ProbeRequest(paths=tuple(bind.split(":")[0].rstrip("?") for bind in extra.binds))
