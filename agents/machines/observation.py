@@ -3,8 +3,9 @@ database.
 """
 
 import asyncio
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -25,7 +26,9 @@ from agents.selectors import async_runtime_of, runtime_of
 
 log = structlog.get_logger(__name__)
 
-OBSERVERS = 16
+OBSERVERS = 64
+STALE_AFTER_S = 15
+"""Age at which an answer that nobody has read says nothing about the machine any more."""
 CONNECTIONS = 1024
 MEASURED_AT_ONCE = 64
 """Maximum number of containers measured concurrently on one engine. It is reduced for many
@@ -51,14 +54,50 @@ def observe(runtime: ContainerRuntime) -> Observation:
     return Observation(runtime.info(), tuple(runtime.list_images()))
 
 
-def observe_all(agents: Iterable[Agent]) -> Iterator[tuple[Agent, Observation | RuntimeFault]]:
-    """Yield each agent with its observation or fault, as the answers arrive, so that a silent one
-    does not delay the others.
+Answer = Observation | RuntimeFault
+_observers = ThreadPoolExecutor(OBSERVERS, thread_name_prefix="heartbeat")
+_under_way: dict[int, tuple[float, Future[Answer]]] = {}
+
+
+def observe_all(agents: Iterable[Agent], *, within_s: float) -> Iterator[tuple[Agent, Answer]]:
+    """Yield each agent with its observation or fault, as the answers arrive.
+
+    Takes `within_s`. An agent that has not answered by then is yielded with a fault, and with its
+    answer in the next call, so that a slow machine is not taken for a silent one; an agent whose turn
+    did not come is omitted. Earlier agents have the first turns.
     """
-    with ThreadPoolExecutor(OBSERVERS, thread_name_prefix="heartbeat") as pool:
-        agent_by_future = {pool.submit(_observation_or_fault, agent): agent for agent in agents}
-        for future in as_completed(agent_by_future):
-            yield agent_by_future[future], future.result()
+    agent_by_future: dict[Future[Answer], Agent] = {}
+    late = _under_way.copy()
+    _under_way.clear()
+    for agent in agents:
+        asked_at, future = late.get(agent.pk, (0.0, None))
+        if future is not None and future.done():
+            answer = future.result()
+            if time.monotonic() - asked_at < STALE_AFTER_S:
+                yield agent, answer
+                if isinstance(answer, Observation):
+                    continue
+            future = None
+        if future is None:
+            asked_at, future = time.monotonic(), _observers.submit(_observation_or_fault, agent)
+        _under_way[agent.pk] = asked_at, future
+        agent_by_future[future] = agent
+    try:
+        for future in as_completed(agent_by_future, timeout=within_s):
+            agent = agent_by_future[future]
+            del _under_way[agent.pk]
+            yield agent, future.result()
+    except TimeoutError:
+        for future, agent in agent_by_future.items():
+            if agent.pk not in _under_way:
+                continue
+            if future.cancel():
+                del _under_way[agent.pk]
+            else:
+                yield (
+                    agent,
+                    RuntimeUnavailable(f"Engine {agent.address} does not answer within {within_s} s."),
+                )
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import structlog
+from django.conf import settings
 from django.db import transaction
 from django.utils.translation import gettext as _
 
@@ -34,8 +35,8 @@ from common.values.resources import CPU, MEM, MILLI, ResourceSlots
 
 log = structlog.get_logger(__name__)
 
-LOST_AFTER = timedelta(seconds=30)
-"""Silence after which an agent is lost: two heartbeats may be missed."""
+HEARTBEAT_S = 4
+"""Seconds in which engines answer a heartbeat; a round begins every 5 s (`portal.processes.periodic`)."""
 
 ERROR_LENGTH = 500
 HEARTBEATS_AT_ONCE = 1000
@@ -128,10 +129,11 @@ def change_agent_state(*, actor: Actor, agent_id: int, to: AgentState) -> Agent:
 
 
 def heartbeat_agents() -> None:
-    """Run one round of heartbeats over all agents that should answer."""
+    """Run one round of heartbeats over all agents that should answer, silent ones last."""
     watched = Agent.objects.in_state(AgentState.CONNECTED, AgentState.DRAINING, AgentState.LOST)
+    agents = watched.order_by("last_error", "pk").prefetch_related("slots", "images")
     unchanged = []
-    for agent, seen in observe_all(watched.prefetch_related("slots", "images")):
+    for agent, seen in observe_all(agents, within_s=HEARTBEAT_S):
         if isinstance(seen, RuntimeFault):
             record_silence(agent.pk, str(seen))
         elif seen.info.engine_id != agent.engine_id:
@@ -203,12 +205,15 @@ def shift_timestamps(step: ClockJump) -> None:
 
 @transaction.atomic
 def record_silence(agent_id: int, why: str) -> Agent:
-    """Record a missing heartbeat; after LOST_AFTER without one the agent becomes lost."""
+    """Record a missing heartbeat. The agent becomes lost if it missed the one before too and has been
+    silent for BERTH_LOST_AFTER_S; a single one says little when the portal itself was down.
+    """
     agent = Agent.objects.select_for_update(no_key=True).get(pk=agent_id)
-    agent.last_error = why[:ERROR_LENGTH]
+    was_silent, agent.last_error = bool(agent.last_error), why[:ERROR_LENGTH]
     agent.save(update_fields=["last_error"])
     log.warning("agent.silent", agent_id=agent.pk, agent=agent.name, error=why)
-    if AgentState(agent.state).is_watched and clock.now() - agent.heartbeat_at >= LOST_AFTER:
+    is_long = clock.now() - agent.heartbeat_at >= timedelta(seconds=settings.BERTH_LOST_AFTER_S)
+    if was_silent and is_long and AgentState(agent.state).is_watched:
         agent = lifecycle.transition(agent.pk, to=AgentState.LOST, actor=SYSTEM)
     return agent
 

@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 PERIODS_S = {
     TaskName.TICK: 5,
     TaskName.FORGET_TICKS: 600,
-    TaskName.HEARTBEAT_AGENTS: 10,
+    TaskName.HEARTBEAT_AGENTS: 5,
     TaskName.ADMIT_MACHINES: 5,
     TaskName.RENEW_CERTIFICATES: 3600,
     TaskName.COPY_IMAGES: 30,

@@ -6,6 +6,8 @@ from datetime import timedelta
 from functools import partial
 from uuid import UUID
 
+from django.conf import settings
+
 from agents.core.states import AgentState
 from agents.machines.observation import require_own_engine
 from agents.models import Agent
@@ -24,9 +26,6 @@ from sessions_app.launch.launcher import log, work_lock
 from sessions_app.launch.network_pool import remove_session_network
 from sessions_app.models import ComputeSession, Kernel
 from sessions_app.termination.retries import finish_or_retry
-
-LOST_GRACE = timedelta(minutes=5)
-"""Time after which a lost agent's containers count as gone."""
 
 STOP_GRACE_S = 10
 """Seconds between the stop signal and the kill. Stated in the user guide."""
@@ -67,9 +66,14 @@ def end_session(session_id: UUID) -> None:
         finish_or_retry(session_id, actor=SYSTEM)
 
 
+def lost_grace() -> timedelta:
+    """Return the time after which the containers of a lost agent count as gone."""
+    return timedelta(seconds=settings.BERTH_LOST_GRACE_S)
+
+
 def is_lost_for_good(agent: Agent) -> bool:
-    """Return True if nothing is expected of the agent any more: lost for LOST_GRACE, or retired."""
-    lost_since = clock.now() - LOST_GRACE
+    """Return True if nothing is expected of the agent any more: lost for `lost_grace`, or retired."""
+    lost_since = clock.now() - lost_grace()
     return agent.state == AgentState.RETIRED or (
         agent.state == AgentState.LOST and agent.state_changed_at <= lost_since
     )

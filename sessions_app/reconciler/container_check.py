@@ -11,7 +11,7 @@ from common import clock
 from common.actors import SYSTEM
 from common.values.stored_message import StoredMessage
 from sessions_app.core.states import Reason
-from sessions_app.launch.terminator import LOST_GRACE
+from sessions_app.launch.terminator import lost_grace
 from sessions_app.lifecycle.transitions import IllegalTransition
 from sessions_app.models import Kernel
 from sessions_app.termination.oom_kills import has_ended_for_memory, record_memory_kill_at_end
@@ -20,8 +20,6 @@ from sessions_app.termination.service import begin_termination
 
 log = structlog.get_logger(__name__)
 
-
-STOPPED_WITHIN = LOST_GRACE + timedelta(minutes=1)  # after longer absence the agent is lost
 
 LEEWAY = timedelta(minutes=1)
 
@@ -104,7 +102,8 @@ def ended_with_machine(state: ContainerState | None, booted_at: datetime | None)
     # A container that was up during the restart is recorded as ended a moment later; all instants
     # are by the engine's clock.
     was_there = began < booted_at and ended < booted_at + LEEWAY
-    return was_there and (booted_at - ended < STOPPED_WITHIN or state.exit_code != 0)
+    stopped_within = lost_grace() + LEEWAY  # after longer absence the agent is lost
+    return was_there and (booted_at - ended < stopped_within or state.exit_code != 0)
 
 
 def reason_for_end(kernel: Kernel, state: ContainerState | None) -> Reason:

@@ -8,6 +8,7 @@ import structlog
 from django.conf import settings
 from django.core.cache import cache
 from django.db import connection, transaction
+from django.utils.translation import gettext_noop
 
 from agents.core.states import AgentState
 from agents.machines.observation import require_own_engine
@@ -19,12 +20,13 @@ from common.actors import SYSTEM
 from common.db.advisory_locks import locked_subjects
 from common.messaging.dispatch import TaskName, enqueue_on_commit
 from common.resilience.keyed_pool import KeyedPool
+from common.values.stored_message import StoredMessage
 from sessions_app.core import container_spec
 from sessions_app.core.queue_options import Hold
 from sessions_app.core.states import LAUNCHING, NO_IMAGE_IN_TIME, OWN_LIMIT_OVER, Reason, Status
 from sessions_app.idle import enforcer, facts
 from sessions_app.launch.launcher import work_lock
-from sessions_app.launch.terminator import LOST_GRACE
+from sessions_app.launch.terminator import lost_grace
 from sessions_app.lifecycle import transitions
 from sessions_app.lifecycle.transitions import IllegalTransition
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, Kernel
@@ -62,6 +64,8 @@ LATE_AFTER = timedelta(seconds=60)
 
 LATE_RETRY_S = 30
 
+MACHINE_RETIRED = gettext_noop("The machine is no longer used.")
+
 _agent_pool = KeyedPool[None]("reconcile", THREADS)
 
 
@@ -82,6 +86,7 @@ def reconcile_sessions() -> None:
     # Compared with the start of the round: if the clock jumps meanwhile, deadlines are not shifted
     # yet.
     end_sessions_of_lost_agents(began_at)
+    end_sessions_of_retired_agents()
     enforce_deadlines(began_at)
     restart_stale_work()
 
@@ -148,13 +153,13 @@ def reconcile_agent(agent: Agent, runtime: ContainerRuntime) -> None:
 
 
 def end_sessions_of_lost_agents(now: datetime) -> None:
-    """Terminate sessions of agents that are lost for LOST_GRACE, and release their allocations; a
+    """Terminate sessions of agents that are lost for `lost_grace`, and release their allocations; a
     session that tolerates the end of its containers there goes on.
 
     Lost agents get no new sessions. Containers that still run there are removed when the agent
     returns.
     """
-    lost = set(lost_agents(since=now - LOST_GRACE).values_list("pk", flat=True))
+    lost = set(lost_agents(since=now - lost_grace()).values_list("pk", flat=True))
     found = Kernel.objects.filter(agent__in=lost, session__ended_at=None).select_related("session")
     kernels = list(found) if lost else []
     for kernel in kernels:
@@ -166,6 +171,16 @@ def end_sessions_of_lost_agents(now: datetime) -> None:
         elsewhere = Kernel.objects.filter(session=session_id).exclude(agent=None).exclude(agent__in=lost)
         if not elsewhere.exists():
             _finish(session_id)
+
+
+def end_sessions_of_retired_agents() -> None:
+    """Terminate sessions of retired agents, which nobody watches any more. An engine that still answers
+    stops their containers; otherwise they end at their deadline (`_postpone_or_finish`).
+    """
+    kernels = Kernel.objects.filter(agent__state=AgentState.RETIRED, session__ended_at=None)
+    unended = kernels.exclude(session__status=Status.TERMINATING)
+    for session_id in set(unended.values_list("session_id", flat=True)):
+        try_begin_termination(session_id, Reason.AGENT_LOST, message=StoredMessage(MACHINE_RETIRED))
 
 
 def enforce_deadlines(now: datetime) -> None:

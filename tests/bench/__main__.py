@@ -12,6 +12,7 @@ from tests.bench.frame import Options, as_json, as_table
 BENCHES = (
     "accelerators",
     "gateway",
+    "heartbeats",
     "terminal",
     "start",
     "revocation",
@@ -27,6 +28,7 @@ BENCHES = (
 WITH_ROWS_OF_ITS_OWN = {
     "accelerators",
     "gateway",
+    "heartbeats",
     "lives",
     "measuring",
     "pages",

@@ -5,7 +5,7 @@ import random
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from django.conf import settings
@@ -13,7 +13,6 @@ from django.db import connection
 
 from accounts.credentials.keypairs import create_keypair
 from accounts.models import Domain, KeyPair, Membership, Project, ResourcePolicy, User
-from agents.machines import service as agent_services
 from agents.machines.simulation import MachineShape, add_simulated_agents
 from agents.models import Agent, ResourceGroup, Scheduler
 from agents.runtime.port import ContainerStatus
@@ -29,8 +28,6 @@ from images.models import ContainerImage
 from portal.celery import app as celery
 from portal.demo.simulated_cluster import actor_of
 from sessions_app import tasks
-from sessions_app.launch import terminator
-from sessions_app.reconciler import container_check
 from tests.chaos.questions import TABLES
 from tests.waiting import wait_until
 
@@ -67,7 +64,7 @@ FIRST_GROUP_LIMITS = [
 ]  # fmt: skip
 WITH_TOKEN = 3  # every so many-th person also has a token
 SILENT_FOR_S = 12
-QUICK = timedelta(seconds=3)
+QUICK_S = 3
 LOOKED_EVERY_S = 0.5
 SERVED = frozenset(
     {
@@ -220,7 +217,7 @@ def make() -> None:
 
 def enter(installation: str) -> World:
     """The world as this process sees and serves it, in a hurry: what takes minutes in a portal takes seconds."""
-    agent_services.LOST_AFTER = terminator.LOST_GRACE = container_check.LOST_GRACE = QUICK
+    settings.BERTH_LOST_AFTER_S = settings.BERTH_LOST_GRACE_S = QUICK_S
     celery.loader.import_default_modules()
     runtimes = {}
     for agent in Agent.objects.all():

@@ -1,10 +1,16 @@
-"""Unexpected answers of engines to a heartbeat."""
+"""Unexpected and late answers of engines to a heartbeat."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import pytest
 
-from agents.machines import service
-from agents.machines.observation import Observation
-from agents.runtime.port import ImageInfo
+from agents.machines import observation, service
+from agents.machines.observation import Observation, observe_all
+from agents.models import Agent
+from agents.runtime.port import EngineInfo, ImageInfo, RuntimeUnavailable
+from agents.runtime.simulated.runtime import SimulatedRuntime
 from tests.factories_sessions import make_place
 
 pytestmark = pytest.mark.django_db
@@ -40,3 +46,40 @@ def test_name_that_means_another_image_now_is_known_as_such() -> None:
         seen = Observation(place.runtime.info(), (image(image_id, "berth/a:1"),))
         service.record_heartbeat(place.agent.pk, seen)
     assert [row.image_id for row in place.agent.images.all()] == ["two"]
+
+
+class PausedRuntime(SimulatedRuntime):
+    """Answers once `goes_on` is set."""
+
+    goes_on = Event()
+
+    def info(self) -> EngineInfo:
+        self.goes_on.wait(30)
+        return super().info()
+
+
+@pytest.fixture
+def paused_agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Agent]:
+    """An agent that does not answer yet, asked by the only thread there is."""
+    place = make_place()
+    with ThreadPoolExecutor(1) as pool:
+        monkeypatch.setattr(observation, "_observers", pool)
+        PausedRuntime.goes_on = Event()
+        place.replace_runtime(PausedRuntime)
+        yield place.agent
+        PausedRuntime.goes_on.set()
+    observation._under_way.clear()
+
+
+def test_answer_that_comes_late_is_an_answer(paused_agent: Agent) -> None:
+    [(agent, answer)] = observe_all([paused_agent], within_s=0.02)
+    assert (agent, type(answer)) == (paused_agent, RuntimeUnavailable)
+
+    PausedRuntime.goes_on.set()
+    [(_agent, answer)] = observe_all([paused_agent], within_s=10)
+    assert isinstance(answer, Observation)
+
+
+def test_agent_whose_turn_did_not_come_is_not_taken_for_silent(paused_agent: Agent) -> None:
+    well = make_place().agent
+    assert [agent for agent, _answer in observe_all([paused_agent, well], within_s=0.02)] == [paused_agent]

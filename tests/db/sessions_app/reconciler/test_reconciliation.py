@@ -15,9 +15,9 @@ from sessions_app.container_io.kept_logs import find_stored_log
 from sessions_app.core import container_spec
 from sessions_app.core.states import Reason, Status
 from sessions_app.launch.launcher import build_kernel_plan, launch_session
-from sessions_app.launch.terminator import STOP_GRACE_S, end_session
+from sessions_app.launch.terminator import STOP_GRACE_S, end_session, lost_grace
 from sessions_app.models import ComputeSession, KernelAllocation
-from sessions_app.reconciler import container_check, garbage, loop
+from sessions_app.reconciler import garbage, loop
 from sessions_app.termination.service import terminate_session
 from tests import factories
 from tests.factories_sessions import Place, make_place
@@ -260,10 +260,23 @@ def test_sessions_of_a_lost_agent_end_after_the_grace_and_release_resources(plac
     loop.end_sessions_of_lost_agents(clock.now())
     assert place.fresh(session).status == Status.RUNNING
 
-    with clock.frozen_at(clock.now() + container_check.LOST_GRACE + timedelta(seconds=1)):
+    with clock.frozen_at(clock.now() + lost_grace() + timedelta(seconds=1)):
         loop.end_sessions_of_lost_agents(clock.now())
     assert (place.fresh(session).status, place.fresh(session).status_reason) == ("ERROR", "agent_lost")
     assert place.occupied() == {}
+
+
+def test_sessions_of_a_retired_agent_end_and_say_so(place: Place) -> None:
+    session = place.run()
+    agent_lifecycle.transition(place.agent.pk, to=AgentState.RETIRED, actor=SYSTEM)
+
+    loop.end_sessions_of_retired_agents()
+    end_session(session.pk)
+
+    ended = place.fresh(session)
+    assert (ended.status, str(ended.status_message)) == (Status.ERROR, "The machine is no longer used.")
+    assert place.occupied() == {}
+    assert place.runtime.list_containers({}) == []
 
 
 def test_machine_that_fails_does_not_keep_the_others_from_being_looked_at(place: Place) -> None:

@@ -17,7 +17,7 @@ from scheduler.tick import run_tick
 from sessions_app.core.states import REASON_SENTENCES, Reason, Status
 from sessions_app.events import CapacityReleased, SessionsEnded
 from sessions_app.launch.launcher import launch_session
-from sessions_app.launch.terminator import end_session
+from sessions_app.launch.terminator import end_session, lost_grace
 from sessions_app.lifecycle import transitions
 from sessions_app.lifecycle.transitions import IllegalTransition
 from sessions_app.models import (
@@ -30,7 +30,6 @@ from sessions_app.models import (
 )
 from sessions_app.queue.dependents import settle_all_dependents
 from sessions_app.reconciler import container_check, loop
-from sessions_app.reconciler import container_check as reconciler_container_check
 from sessions_app.termination.retries import finish_or_retry
 from sessions_app.termination.service import begin_termination, terminate_session
 from tests.factories import actor_for, make_user
@@ -64,7 +63,7 @@ def test_what_waits_again_has_ended_with_no_code(place: Place) -> None:
 def lose(place: Place) -> None:
     if Agent.objects.get(pk=place.agent.pk).state != AgentState.LOST:
         agent_lifecycle.transition(place.agent.pk, to=AgentState.LOST, actor=SYSTEM)
-    with clock.frozen_at(clock.now() + reconciler_container_check.LOST_GRACE + timedelta(seconds=1)):
+    with clock.frozen_at(clock.now() + lost_grace() + timedelta(seconds=1)):
         loop.end_sessions_of_lost_agents(clock.now())
 
 
