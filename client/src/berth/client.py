@@ -25,6 +25,7 @@ from berth.presets import Presets
 from berth.profiles import SIGN_IN_HINT, Profile, choose_profile
 from berth.resource_groups import ResourceGroups
 from berth.sessions import Sessions
+from berth.storage_hosts import StorageHosts
 from berth.templates import Templates
 from berth.transport import ANSWER_S, Transport
 
@@ -74,6 +75,7 @@ class Client:
         self.managed_projects = Projects(self.transport)
         self.domains = Domains(self.transport)
         self.managed_groups = ResourceGroups(self.transport)
+        self.storage_hosts = StorageHosts(self.transport)
 
     @property
     def url(self) -> str:

@@ -36,6 +36,7 @@ from berth.cli import (
     scheduling,
     sessions,
     ssh_keys,
+    storage_hosts,
     templates,
     tokens,
     users,
@@ -139,6 +140,7 @@ app.add_typer(arrays.app, name="array")
 app.add_typer(callbacks.app, name="callback")
 app.add_typer(lists.image_app, name="image")
 app.add_typer(machines.agent_app, name="agent")
+app.add_typer(storage_hosts.app, name="storage-host")
 groups.project_app.add_typer(rules.rule_app, name="rule")
 app.add_typer(groups.project_app, name="project")
 reservations.add_to(resource_groups.app)
