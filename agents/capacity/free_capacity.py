@@ -78,7 +78,7 @@ _FITTING_GROUPS = f"""
         SELECT FROM {_AGENT} agent
         WHERE agent.resource_group_id = known.id AND agent.state = %(state)s AND agent.architecture = %(architecture)s
           AND %(model)s IN ('', agent.device_model) AND agent.device_mem_bytes >= %(mem_bytes)s
-          AND agent.device_api_version >= %(api_version)s
+          AND agent.device_api_version >= %(api_version)s AND agent.storage_hosts @> %(storage_hosts)s::varchar[]
           AND (%(image)s = '' OR EXISTS (
             SELECT FROM {AgentImage._meta.db_table} image WHERE image.agent_id = agent.id AND image.reference = %(image)s
           ))
@@ -175,7 +175,7 @@ class SessionRequirements:
     """Requirements of a session that should start now, in base units.
 
     `scopes` decide which reserved agents it may use; `duration` is the expected one; `image` must
-    be on the agent, and is "" if a registry has it.
+    be on the agent, and is "" if a registry has it. The agent reaches the `storage_hosts`.
     """
 
     slots: ResourceSlots
@@ -187,6 +187,7 @@ class SessionRequirements:
     device_api_version: int = 0
     linked_devices: bool = False
     image: str = ""
+    storage_hosts: Collection[str] = ()
 
 
 def groups_with_capacity(group_ids: Collection[int], requirements: SessionRequirements) -> set[int]:
@@ -205,6 +206,7 @@ def groups_with_capacity(group_ids: Collection[int], requirements: SessionRequir
         "api_version": requirements.device_api_version,
         "linked": requirements.linked_devices,
         "image": requirements.image,
+        "storage_hosts": list(requirements.storage_hosts),
         "names": list(requirements.slots),
         "amounts": list(requirements.slots.values()),
         "now": now,

@@ -2,6 +2,12 @@
 # machine's network; may be repeated. Set: LINK, BRIDGE, VNI, PORT, MTU, LOCAL, PEERS (addresses, separated by spaces).
 set -eu
 
+# Left over from an earlier attempt of the session, which had another number.
+ip -d link show "$LINK" 2>/dev/null | grep -q "vxlan id $VNI " || ip link del "$LINK" 2>/dev/null || true
+# In the bridge from its first moment on: network_isolation.sh removes links and tables of bridges that are gone.
+[ -e "/sys/class/net/$LINK" ] ||
+    ip link add "$LINK" master "$BRIDGE" type vxlan id "$VNI" dstport "$PORT" local "$LOCAL" ttl 16
+
 # Frames of this session are taken from its own machines alone. A table of its own goes with the session.
 nft -f - <<END
 table inet $LINK
@@ -14,7 +20,6 @@ table inet $LINK {
 }
 END
 
-[ -e "/sys/class/net/$LINK" ] || ip link add "$LINK" type vxlan id "$VNI" dstport "$PORT" local "$LOCAL" ttl 16
 for peer in $PEERS; do
     bridge fdb show dev "$LINK" | grep -q "00:00:00:00:00:00 dst $peer " ||
         bridge fdb append 00:00:00:00:00:00 dev "$LINK" dst "$peer"

@@ -222,7 +222,7 @@ class Explainer:
             is_end_known=reason is ReasonCode.KEPT_FREE and self._tracker.fits_timed_hold(request_class),
             reserved=reserved if reason is ReasonCode.RESERVATION else None,
             is_host_gone=reason is ReasonCode.AGENT_UNAVAILABLE and not capacity.vectors,
-            unreached_hosts=requirements.unreached_hosts(self._tracker.agents.all_views)
+            unreached_hosts=self._unreached_hosts(request_class)
             if reason is ReasonCode.STORAGE_UNREACHED
             else (),
             device_model=requirements.device_model,
@@ -254,9 +254,10 @@ class Explainer:
             request_class.requirements.required_agent_id is not None,
         )
         nobody = ReasonCode.AGENT_UNAVAILABLE if is_named else ReasonCode.NO_AGENTS, free
-        agents = self._tracker.agents.all_views
-        if not capacity.vectors and request_class.requirements.unreached_hosts(agents):
+        lacks_agents = not capacity.vectors or self._lacks_agents(request_class)
+        if lacks_agents and self._unreached_hosts(request_class):
             return ReasonCode.STORAGE_UNREACHED, free
+        agents = self._tracker.agents.all_views
         if not (capacity.vectors or is_named) and unmet_demand(request_class.requirements, agents):
             return ReasonCode.NO_SUCH_DEVICE, free
         if not (free.vectors or self._windows.blocks_any(request_class, until)):
@@ -265,9 +266,7 @@ class Explainer:
             return ReasonCode.NEVER_FITS, capacity
         if not all(self._fits_any(request, capacity) for request in requests):
             return ReasonCode.NEVER_FITS, capacity
-        if request_class.is_spread and self._spread_count(request_class, is_empty=True) < len(
-            request_class.order
-        ):
+        if self._lacks_agents(request_class):
             return ReasonCode.NEVER_FITS, capacity
         if self._tracker.has_room(request_class, until):
             return ReasonCode.KEPT_FREE, free
@@ -278,6 +277,15 @@ class Explainer:
         if not free.vectors:  # and reserved agents could never run it
             return nobody
         return (ReasonCode.FRAGMENTED if asked.fits_in(free.total) else ReasonCode.NO_CAPACITY), free
+
+    def _lacks_agents(self, request_class: RequestClass) -> bool:
+        """Return True if each container needs an agent of its own and too few could ever host one."""
+        count = len(request_class.order)
+        return request_class.is_spread and self._spread_count(request_class, is_empty=True) < count
+
+    def _unreached_hosts(self, request_class: RequestClass) -> tuple[str, ...]:
+        least = len(request_class.order) if request_class.is_spread else 1
+        return request_class.requirements.unreached_hosts(self._tracker.agents.all_views, least)
 
     def _fits_any(self, request: int, room: FreeCapacity) -> bool:
         return any(self._layout.fits(request, vector) for vector in room.vectors)

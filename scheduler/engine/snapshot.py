@@ -118,15 +118,18 @@ class Requirements:
             and all(amount <= agent.linked(name) for name, amount in self.linked_amounts)
         )
 
-    def unreached_hosts(self, agents: Iterable[AgentView]) -> tuple[str, ...]:
+    def unreached_hosts(self, agents: Iterable[AgentView], least: int = 1) -> tuple[str, ...]:
         """Return the storage hosts that the agent which suits best does not reach; none if another
-        demand keeps it off all agents, or one suits.
+        demand keeps it off all agents, or at least `least` suit.
         """
         if not self.storage_hosts:
             return ()
         elsewhere = replace(self, storage_hosts=frozenset())
-        missing = [self.storage_hosts - agent.storage_hosts for agent in agents if elsewhere.suits(agent)]
-        return tuple(sorted(min(missing, key=lambda hosts: (len(hosts), sorted(hosts)), default=())))
+        hosts = [self.storage_hosts - agent.storage_hosts for agent in agents if elsewhere.suits(agent)]
+        missing = [each for each in hosts if each]
+        if len(hosts) - len(missing) >= least:
+            return ()
+        return tuple(sorted(min(missing, key=lambda each: (len(each), sorted(each)), default=())))
 
 
 class PreemptionClaim(NamedTuple):

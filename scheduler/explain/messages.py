@@ -155,6 +155,13 @@ def _agent_unavailable(why: Explanation) -> Message:
 
 
 def _storage_unreached(why: Explanation) -> Message:
+    if why.gang is Gang.SPREAD and why.kernel_count > 1:
+        text = gettext_noop(
+            "Each of its {count} containers needs an agent of its own, and too few of resource group “{group}” reach the storage"
+            " host of its folders: {hosts}. It starts when enough do: ask an administrator to check the host on the page Storage"
+            " hosts, or cancel it and ask for fewer containers."
+        )
+        return text, {"hosts": ", ".join(why.unreached_hosts), "count": why.kernel_count}
     text = gettext_noop(
         "No agent of resource group “{group}” that could run it reaches the storage host of its folders: {hosts}. It starts when"
         " one does: ask an administrator to check the host on the page Storage hosts, or cancel it and choose another group."

@@ -76,7 +76,9 @@ def forecast_waiting_session(actor: Actor, session: ComputeSession) -> WaitForec
         linked_devices=session.linked_devices,
         isolation=session.isolation,
     )
-    others = _other_groups(actor, session.project, session.resource_group, image, asked, prospect.lasts)
+    others = _other_groups(
+        actor, session.project, session.resource_group, image, asked, prospect.lasts, session.storage_hosts
+    )
     return replace(prospect, other_groups=others)
 
 
@@ -121,7 +123,9 @@ def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
     return Forecast(
         inputs=inputs,
         outlook=outlook,
-        other_groups=_other_groups(actor, inputs.project, group, image, request, outlook.lasts)
+        other_groups=_other_groups(
+            actor, inputs.project, group, image, request, outlook.lasts, inputs.storage_hosts
+        )
         if outlook.waits_for_group
         else [],
         live_sessions=own_sessions(actor).live().count(),
@@ -151,6 +155,7 @@ def _other_groups(
     image: ContainerImage,
     request: SessionRequest,
     lasts: timedelta,
+    storage_hosts: Sequence[str],
 ) -> list[str]:
     """Return names of other groups where it would start at once; none if it demands an isolation, which
     the rules of each group decide, or has several containers. At most 4 queries.
@@ -171,6 +176,7 @@ def _other_groups(
         device_api_version=api_version(request.device_api),
         linked_devices=request.linked_devices,
         image=image.reference if image.registry_id is None else "",
+        storage_hosts=storage_hosts,
     )
     roomy = groups_with_capacity(others, sought)
     found = {pk: name for pk, name in others.items() if pk in roomy}

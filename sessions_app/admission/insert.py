@@ -119,6 +119,9 @@ def _shared_values(inputs: AdmissionInputs, now: datetime) -> dict[str, Any]:
         "requested_slots": request.slots.to_json(),
         "shm_bytes": request.shm_bytes,
         "kernel_count": request.cluster_size,
+        "total_slots": request.total_slots.to_json()
+        if any(each.resources for each in request.roles)
+        else None,
         "gang": request.cluster_mode if request.cluster_size > 1 else Gang.ANYWHERE.value,
         "cluster_roles": [role.to_json() for role in request.roles],
         "device_mem_bytes": request.device_mem,

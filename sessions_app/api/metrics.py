@@ -18,7 +18,7 @@ from common.token_scopes import FOR_SESSIONS
 from common.values.text import quoted
 from sessions_app.metrics.collector import SERIES
 from sessions_app.metrics.history import Window, session_metrics
-from sessions_app.selectors import Action, access_session
+from sessions_app.selectors import Action, access_session, find_kernel
 
 WORDS = {
     "cpu_milli": "CPU use in thousandths of a core",
@@ -39,6 +39,9 @@ SESSION_WINDOW = OpenApiParameter(
     OpenApiTypes.STR,
     enum=[window.value for window in Window],
     description="Last 15 minutes, last hour (default), or whole life of the session.",
+)
+METRICS_KERNEL = OpenApiParameter(
+    "kernel", OpenApiTypes.STR, description="Only this container, like sub1; default: all."
 )
 
 
@@ -92,13 +95,15 @@ class SessionMetricsView(APIView):
 
     @extend_schema(
         operation_id="read_session_metrics",
-        parameters=[SESSION_WINDOW],
+        parameters=[SESSION_WINDOW, METRICS_KERNEL],
         responses={200: MetricsOut},
     )
     def get(self, request: Request, session_id: UUID) -> Response:
         """Show the use of each container as at most 360 points; up to its end if the session has ended."""
         session = access_session(actor_of(request), session_id, Action.VIEW)
-        return Response(MetricsOut(session_metrics(session, _window_asked_for(request))).data)
+        name = query_value(request, "kernel")
+        kernel = find_kernel(session, name) if name else None
+        return Response(MetricsOut(session_metrics(session, _window_asked_for(request), kernel)).data)
 
 
 def _window_asked_for(request: Request) -> Window:

@@ -84,11 +84,10 @@ def exceeded_limits(
 
 
 def total_slots(session: ComputeSession) -> ResourceSlots:
-    """Return the slots of all containers of the session. One query, none for a single container."""
-    if session.kernel_count == 1:
-        return session.slots
-    first, *others = [kernel.slots for kernel in session.kernels.all()]
-    return sum(others, first)
+    """Return the slots of all containers of the session together."""
+    if session.total_slots is not None:
+        return ResourceSlots(session.total_slots)
+    return session.slots * session.kernel_count
 
 
 def requested_amounts(request: SessionRequest, count: int = 1) -> Mapping[str, int]:

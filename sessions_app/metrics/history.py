@@ -21,7 +21,7 @@ from sessions_app.metrics.collector import (
     SERIES,
     UNMEASURED_AFTER,
 )
-from sessions_app.models import ComputeSession, KernelMetric, KernelUsage
+from sessions_app.models import ComputeSession, Kernel, KernelMetric, KernelUsage
 
 MAX_POINTS = 360
 CURRENT_S = 60
@@ -74,15 +74,15 @@ def chart_grid(session: ComputeSession, window: Window, now: datetime) -> Grid:
     return Grid(since, until, step_s, (MINUTE_S, QUARTER_S))
 
 
-def session_metrics(session: ComputeSession, window: Window) -> dict[str, Any]:
-    """Return the series of all kernels of a session over the window.
+def session_metrics(session: ComputeSession, window: Window, kernel: Kernel | None = None) -> dict[str, Any]:
+    """Return the series of one kernel of a session, or of all, over the window.
 
     {"window", "step_s", "unmeasured_since", "kernels": [{"name", "limits", "at": [epoch seconds],
     "<series>": [mean], "<series>_max"}]}. Two queries while it runs, one when it has ended; one
     more if it has accelerators. The session must have come `with_parts`.
     """
     grid = chart_grid(session, window, clock.now())
-    kernels = list(session.kernels.all())
+    kernels = list(session.kernels.all()) if kernel is None else [kernel]
     ids = [kernel.pk for kernel in kernels]
     points, devices = _points(ids, grid), _devices_of(session, ids)
     return {
@@ -139,13 +139,12 @@ def unmeasured_since(session: ComputeSession) -> datetime | None:
     return oldest if now - oldest >= UNMEASURED_AFTER else None
 
 
-def current_use(session: ComputeSession) -> dict[str, Any]:
-    """Return the last sample of the main kernel if it is at most CURRENT_S old, else {}. One query.
+def current_use(kernel: Kernel) -> dict[str, Any]:
+    """Return the last sample of the kernel if it is at most CURRENT_S old, else {}. One query.
 
     {"at", "<series>", "devices_are_own"}.
     """
     since = clock.now() - timedelta(seconds=CURRENT_S)
-    kernel = next(iter(session.kernels.all()))
     samples = KernelMetric.objects.filter(kernel_id=kernel.pk, span_s=SAMPLE_S, at__gte=since)
     own = F("kernel__usage__devices_are_own")
     return samples.order_by("-at").values("at", *SERIES, devices_are_own=own).first() or {}

@@ -143,6 +143,11 @@ class ComputeSession(models.Model):
 
     requested_slots = models.JSONField(help_text="Per kernel, base units.")
     kernel_count = models.PositiveSmallIntegerField(default=1)
+    total_slots = models.JSONField(
+        null=True,
+        editable=False,
+        help_text="Of all containers, if they are unlike; null: kernel_count times requested_slots.",
+    )
     shm_bytes = models.BigIntegerField()
     environment = models.JSONField(default=dict)
     personal_files = models.BooleanField(

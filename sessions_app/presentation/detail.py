@@ -19,7 +19,7 @@ from sessions_app.core.states import Reason, Status
 from sessions_app.dotfiles import delivery as dotfiles_delivery
 from sessions_app.metrics.accelerators import device_milli_of
 from sessions_app.metrics.history import Window, current_use
-from sessions_app.models import CallbackDelivery, ComputeSession, SessionType
+from sessions_app.models import CallbackDelivery, ComputeSession, Kernel, SessionType
 from sessions_app.presentation.session import launcher_query
 from sessions_app.queue import priority as queue_priority
 from sessions_app.selectors import Action, may
@@ -106,10 +106,11 @@ def _delivery_message(delivery: CallbackDelivery) -> str:
     return _(FAULT_MESSAGES[Fault(delivery.fault)])
 
 
-def windows(chosen: Window) -> list[dict[str, Any]]:
-    """Return links for the time span of the charts: [{"label", "url", "is_active"}]."""
+def windows(chosen: Window, kernel: Kernel) -> list[dict[str, Any]]:
+    """Return links for the time span of a container's charts: [{"label", "url", "is_active"}]."""
+    query = "tab=charts" if kernel.is_main else f"tab=charts&kernel={kernel.name}"
     return [
-        {"label": _(label), "url": f"?tab=charts&window={window}", "is_active": window == chosen}
+        {"label": _(label), "url": f"?{query}&window={window}", "is_active": window == chosen}
         for window, label in WINDOWS.items()
     ]
 
@@ -200,13 +201,13 @@ def priority(actor: Actor, session: ComputeSession) -> dict[str, Any]:
     }
 
 
-def usage_meters(session: ComputeSession) -> dict[str, Any]:
-    """Return present use and limits for meters; {} if there are no metrics. One query."""
-    use = current_use(session)
+def usage_meters(kernel: Kernel) -> dict[str, Any]:
+    """Return present use and limits of a container for meters; {} if there are no metrics. One query."""
+    use = current_use(kernel)
     if not use:
         return {}
-    limits = {"cpu_limit": session.slots[CPU], "mem_limit": session.slots[MEM]}
-    return {**use, **limits, "has_devices": device_milli_of(session.slots) > 0}
+    limits = {"cpu_limit": kernel.slots[CPU], "mem_limit": kernel.slots[MEM]}
+    return {**use, **limits, "has_devices": device_milli_of(kernel.slots) > 0}
 
 
 def _end_reason(session: ComputeSession) -> Reason | None:

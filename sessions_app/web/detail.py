@@ -28,7 +28,7 @@ from sessions_app.idle.extension import extend_session
 from sessions_app.launch.image_pull import pull_progress
 from sessions_app.metrics.allocated_devices import allocated_devices, with_use
 from sessions_app.metrics.history import unmeasured_since
-from sessions_app.models import ComputeSession, SessionType
+from sessions_app.models import ComputeSession, Kernel, SessionType
 from sessions_app.presentation import detail
 from sessions_app.presentation import session as presentation_session
 from sessions_app.queue.dependencies import Dependency, dependencies_of, may_see_name
@@ -102,10 +102,12 @@ def _tab_context(request: HttpRequest, actor: Actor, session: ComputeSession, ta
             "callback": detail.callback(actor, session),
         }
     window = detail.chosen_window(request.GET.get("window", ""))
+    kernel = find_kernel(session, request.GET.get("kernel", "main1"))
     return {
+        **_kernel_choice(session, kernel),
         "window": window.value,
-        "windows": detail.windows(window),
-        "present": detail.usage_meters(session),
+        "windows": detail.windows(window, kernel),
+        "present": detail.usage_meters(kernel),
         "unmeasured_since": unmeasured_since(session),
     }
 
@@ -118,12 +120,15 @@ def _dependency_url(dependency: Dependency, session: ComputeSession, actor: Acto
     return array_url(after.pk) if dependency.is_array else reverse("session-detail", args=[after.pk])
 
 
+def _kernel_choice(session: ComputeSession, kernel: Kernel) -> dict[str, Any]:
+    return {"kernel_name": kernel.name, "kernel_names": [each.name for each in session.kernels.all()]}
+
+
 def _log_context(request: HttpRequest, session: ComputeSession) -> dict[str, Any]:
     kernel = find_kernel(session, request.GET.get("kernel", "main1"))
     query = f"kernel={kernel.name}"
     return {
-        "kernel_name": kernel.name,
-        "kernel_names": [each.name for each in session.kernels.all()],
+        **_kernel_choice(session, kernel),
         "log_url": f"{reverse('api-session-logs', args=[session.pk])}?follow=1&previews=1&{query}",
         "plain_url": f"{reverse('session-log', args=[session.pk])}?{query}",
         "log_file_name": f"{session.name}-{kernel.name}.log",
@@ -133,8 +138,7 @@ def _log_context(request: HttpRequest, session: ComputeSession) -> dict[str, Any
 def _terminal_context(request: HttpRequest, session: ComputeSession) -> dict[str, Any]:
     kernel = find_kernel(session, request.GET.get("kernel", "main1"))
     return {
-        "kernel_name": kernel.name,
-        "kernel_names": [each.name for each in session.kernels.all()],
+        **_kernel_choice(session, kernel),
         "terminal_url": f"/ws/sessions/{session.pk}/terminal/{'' if kernel.is_main else f'?kernel={kernel.name}'}",
     }
 

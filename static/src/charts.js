@@ -32,7 +32,8 @@ class Charts {
     clearTimeout(this.timer);
     if (document.hidden) return;
     try {
-      const url = `${this.frame.dataset.chartsUrl}?window=${encodeURIComponent(this.frame.dataset.window)}`;
+      const { chartsUrl, window, kernel } = this.frame.dataset;
+      const url = `${chartsUrl}?${new URLSearchParams({ window, ...(kernel && { kernel }) })}`;
       const answer = await fetch(url, { signal: this.leaving.signal, headers: fromThisPage({ Accept: "application/json" }) });
       const told = await answer.json();
       if (answer.ok) this.show(told);

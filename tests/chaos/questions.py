@@ -40,7 +40,7 @@ HELD_WRONGLY = """
     GROUP BY session.id, kernel.id
     HAVING CASE WHEN session.status = ANY(%(holding)s)
         THEN coalesce(jsonb_object_agg(allocation.slot_name, allocation.amount) FILTER (WHERE allocation.id IS NOT NULL), '{}')
-            <> session.requested_slots OR bool_or(allocation.agent_id IS DISTINCT FROM kernel.agent_id)
+            <> coalesce(kernel.requested_slots, session.requested_slots) OR bool_or(allocation.agent_id IS DISTINCT FROM kernel.agent_id)
         ELSE count(allocation.id) > 0 END
 """
 HELD_BY_ENDED = """
@@ -56,8 +56,10 @@ USED = """
         UNION ALL
         SELECT domain_id, project_id, owner_id, keypair_id, 'pending_sessions', 1 FROM live WHERE status = 'PENDING'
         UNION ALL
-        SELECT domain_id, project_id, owner_id, keypair_id, 'pending_slots.' || asked.key, asked.value::bigint * kernel_count
-        FROM live, jsonb_each_text(requested_slots) AS asked WHERE status = 'PENDING'
+        SELECT domain_id, project_id, owner_id, keypair_id, 'pending_slots.' || asked.key, sum(asked.value::bigint)
+        FROM live JOIN sessions_app_kernel AS kernel ON kernel.session_id = live.id,
+            LATERAL jsonb_each_text(coalesce(kernel.requested_slots, live.requested_slots)) AS asked WHERE status = 'PENDING'
+        GROUP BY domain_id, project_id, owner_id, keypair_id, asked.key
         UNION ALL
         SELECT live.domain_id, live.project_id, live.owner_id, live.keypair_id, 'slots.' || allocation.slot_name, allocation.amount
         FROM live JOIN sessions_app_kernel AS kernel ON kernel.session_id = live.id

@@ -241,6 +241,23 @@ def test_removed_isolation_is_set_up_again(
     there.close()
 
 
+def test_links_to_other_machines_are_removed_with_their_bridge(
+    image_id: str, make_session: MakeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (machine,) = make_session("machine")
+    there = InNetworkOf(machine.name)
+    monkeypatch.setattr(network_isolation, "runtime_of", lambda _: there)
+    left_over = (
+        "ip link add bth1 type bridge; ip link add btx1 master bth1 type vxlan id 5001 dstport 4799;"
+        "ip link add btx2 type vxlan id 5002 dstport 4799; for each in 1 2 3; do nft add table inet btx$each; done"
+    )
+    assert on_machine(there, image_id, "sh", "-c", left_over) == ""
+    assert network_isolation.install_isolation(Agent(name="there", address=engines.ADDRESS), [image_id]) == ""
+    listed = on_machine(there, image_id, "sh", "-c", "ls /sys/class/net; nft list tables inet")
+    assert [word for word in listed.split() if word.startswith("btx")] == ["btx1", "btx1"]
+    there.close()
+
+
 def test_second_set_up_changes_nothing_and_leaves_no_container(
     machine: Agent, runtime: DockerRuntime, image_id: str
 ) -> None:

@@ -122,6 +122,18 @@ def test_without_javascript_the_present_values_are_meters(place: Place, browser:
     assert 'data-window="15m"' in tab_of(browser, place.end(session), "charts&window=x")
 
 
+def test_charts_are_those_of_one_container(place: Place, browser: Client) -> None:
+    session = place.run(roles=[{"name": "worker", "resources": {"cpu": 1, "mem": "2g"}}])
+    collector.measure_sessions()
+    page = tab_of(browser, session, "charts&kernel=worker1&window=1h")
+    assert 'data-kernel="worker1"' in page
+    assert "of 2\N{NO-BREAK SPACE}GiB" in page
+    assert 'href="?tab=charts&amp;window=1h&amp;kernel=main1"' in page
+    assert 'href="?tab=charts&amp;kernel=worker1&amp;window=15m"' in page
+    told = browser.get(f"/api/v1/sessions/{session.pk}/metrics/?kernel=worker1").json()
+    assert [kernel["name"] for kernel in told["kernels"]] == ["worker1"]
+
+
 def test_a_pull_tells_its_bytes(place: Place) -> None:
     session = place.enqueue()
     for status in (Status.SCHEDULED, Status.PREPARING):

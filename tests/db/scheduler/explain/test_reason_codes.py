@@ -195,6 +195,21 @@ def test_a_waiting_session_says_why_with_the_numbers(way: Callable[[Place], Comp
     assert SAID[way.__name__] in str(session.status_message)
 
 
+def test_containers_that_need_agents_of_their_own_name_the_host_that_too_few_reach() -> None:
+    place = make_place()
+    Agent.objects.create(
+        name="second", address="simulated://second", resource_group=place.group, architecture="x86_64"
+    )
+    session = place.enqueue(cluster_size=2, cluster_mode="anywhere")
+    ComputeSession.objects.update(storage_hosts=["far"], gang="spread")
+    Agent.objects.filter(pk=place.agent.pk).update(storage_hosts=["far"])
+    run_tick(place.group.pk)
+    session.refresh_from_db()
+    assert session.status_reason == "storage_unreached"
+    assert "too few of resource group" in str(session.status_message)
+    assert "of its folders: far. It starts when enough do" in str(session.status_message)
+
+
 def test_no_code_is_left_out() -> None:
     """No request can name an agent yet; what the engine says of one is in tests/unit/scheduler/explain/test_messages.py."""
     known = {*ReasonCode, *Hold} - {ReasonCode.AGENT_UNAVAILABLE, Hold.NOTHING}

@@ -19,7 +19,7 @@ from sessions_app.launch.launcher import launch_session
 from sessions_app.launch.terminator import end_session
 from sessions_app.models import ComputeSession, Kernel
 from sessions_app.reconciler import loop
-from tests.factories_limits import limit
+from tests.factories_limits import limit, use_of
 from tests.factories_sessions import Place
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("empty_redis")]
@@ -83,6 +83,17 @@ def test_limits_count_all_containers(place: Place) -> None:
     with pytest.raises(LimitExceeded):
         place.enqueue(cluster_size=3)
     place.enqueue(cluster_size=2)
+
+
+def test_what_waits_counts_each_container_by_its_own_size(place: Place) -> None:
+    limit(place.project, max_pending_slots={"cpu": 6000})
+    sessions = [place.enqueue(**BATCH, roles=[WORKERS])]  # 1 + 2 * 2 cores
+    with pytest.raises(LimitExceeded):
+        place.enqueue(cluster_size=2)
+    sessions.append(place.enqueue())
+    for left in (1000, 0):
+        place.end(sessions.pop(0))
+        assert use_of(place.project).get("pending_slots.cpu", 0) == left
 
 
 def test_more_containers_than_machines_are_refused_in_words(place: Place) -> None:

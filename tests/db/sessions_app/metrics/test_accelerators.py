@@ -157,7 +157,7 @@ def test_charts_have_them_where_there_are_any(place: Place) -> None:
     assert (told["device_percent"], told["device_mem_bytes"]) == ([37], [20 * GIB])
     limits = {"device_milli": 1000, "device_mem_bytes": TOTAL, "devices_are_shared": False}
     assert told["limits"] == {"cpu_milli": 1000, "mem_bytes": GIB} | limits
-    assert current_use(with_parts(session))["device_percent"] == 37
+    assert current_use(session.kernels.get())["device_percent"] == 37
 
     ended = with_parts(place.end(session))
     assert session_metrics(ended, Window.QUARTER)["kernels"][0]["limits"]["device_mem_bytes"] == TOTAL
