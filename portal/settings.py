@@ -26,6 +26,7 @@ env.read_env(DATA_DIR / "env")
 SECRET_KEY = env.str("BERTH_SECRET_KEY")
 DEBUG = False
 BERTH_INSTALLATION = env.str("BERTH_INSTALLATION")
+BERTH_ROLE = env.str("BERTH_ROLE", "all")
 BERTH_URL = env.str("BERTH_URL")
 BERTH_APPS_DOMAIN = env.str("BERTH_APPS_DOMAIN", "apps.localhost")
 # 30 ports after the portal's own, for apps if browsers cannot resolve their host names.

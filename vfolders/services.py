@@ -2,9 +2,11 @@
 
 import uuid
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from uuid import UUID
 
 import structlog
+from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
@@ -45,6 +47,28 @@ def ensure_default_host() -> StorageHost:
         host = StorageHost.objects.create(name="local", config={"root": "folders"}, is_default=True)
     open_storage(host.kind, host.config).prepare()
     return host
+
+
+def mark_storage() -> None:
+    """Leave a mark on each storage host, by which portals on other machines know that they see the
+    same files.
+    """
+    for host in StorageHost.objects.all():
+        with suppress(BerthError):  # of one that is away: at the next start
+            open_storage(host.kind, host.config).create_folder(_mark_of(host))
+
+
+def is_marked(host: StorageHost) -> bool:
+    """Return True if this process sees the files of the host that `mark_storage` marked."""
+    try:
+        open_storage(host.kind, host.config).list_directory(_mark_of(host), (), limit=1)
+    except BerthError:
+        return False
+    return True
+
+
+def _mark_of(host: StorageHost) -> UUID:
+    return uuid.uuid5(uuid.NAMESPACE_URL, f"berth:storage-mark:{settings.BERTH_INSTALLATION}:{host.pk}")
 
 
 def create_folder(*, actor: Actor, name: str, project: str = "", host: str = "") -> VFolder:

@@ -23,6 +23,9 @@ def check_address(address: str, *, is_confirmed: bool = False) -> None:
     `is_confirmed`: an address of this machine is meant. Raises InvalidInput at `address`.
     """
     check_form(address)
+    if address.startswith(UNIX) and settings.BERTH_ROLE != "all":
+        sentence = _("{address} is another engine on each machine that Berth runs on. Write an address on the network, tcp://… or ssh://….")  # fmt: skip
+        raise InvalidInput.at("address", sentence.format(address=address))
     if address.startswith((UNIX, SIMULATED)):
         return
     place = urlsplit(address)

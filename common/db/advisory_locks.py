@@ -33,6 +33,21 @@ def try_exclusive(subject: str) -> Iterator[bool]:
                 cursor.execute("SELECT pg_advisory_unlock(%s)", [key])
 
 
+@contextmanager
+def wait_exclusive(subject: str) -> Iterator[None]:
+    """Lock `subject` for this connection until the block ends; waits for others without limit. Not
+    for use in a transaction.
+    """
+    key = lock_number(subject)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(%s)", [key])
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_unlock(%s)", [key])
+
+
 def locked_subjects(subjects: Collection[str]) -> frozenset[str]:
     """Return the `subjects` that are locked by `try_exclusive` now, without waiting. One query."""
     numbers = {lock_number(subject): subject for subject in subjects}

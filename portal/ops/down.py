@@ -26,7 +26,8 @@ def main() -> int:
     parser.add_argument(
         "--purge",
         action="store_true",
-        help="remove everything for good: accounts, folders and their files, sessions, images, what was built",
+        help="remove everything for good: accounts, folders and their files, sessions, images, what was built; "
+        "of a portal with the role web or worker, what is on this machine alone",
     )
     options = parser.parse_args()
     layout, say = find_layout(options.data), speaker("down")

@@ -22,6 +22,8 @@ from portal.ops.setup import preflight
 from portal.ops.setup.assets import ensure_assets
 from portal.ops.setup.copy_check import PLACE, check_not_copied
 from portal.ops.setup.env_file import read_env, updated, write_env
+from portal.ops.setup.role import NAME as ROLE
+from portal.ops.setup.role import Role, choose_role
 from portal.ops.setup.venv import ensure_venv, run_in_venv
 from portal.ops.system import is_root
 
@@ -39,7 +41,9 @@ def main() -> int:
     try:
         preflight.check_python()
         preflight.check_data_directory(layout)
-        check_not_copied(layout)
+        role = choose_role(layout, options.role)
+        if not role.joins:
+            check_not_copied(layout)
         layout.data.mkdir(parents=True, exist_ok=True)
         # Root's servers run as nobody and must pass through; secret files have their own modes.
         layout.data.chmod(0o711 if is_root() else 0o700)
@@ -49,7 +53,7 @@ def main() -> int:
                     f"Berth is running already: {read_env(layout.env_file).get('BERTH_URL', 'it is just starting')}"
                 )
                 return 0
-            return bring_up(options, layout)
+            return bring_up(options, layout, role)
     except PreflightFailed as fault:
         say(f"{fault.message}\nfix: {fault.fix}")
     except ServiceFailed as fault:
@@ -73,6 +77,12 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument(
         "--host", default=DEFAULT_HOST, help="address to listen on (default: %(default)s, only this machine)"
     )
+    parser.add_argument(
+        "--role",
+        choices=[role.value for role in Role],
+        default="",
+        help="what to run: all (default), or web or worker beside a portal with all, on the same PostgreSQL and Redis",
+    )
     parser.add_argument("--data", metavar="DIR", help="where all data go (default: var in the checkout)")
     parser.add_argument(
         "--no-demo", action="store_true", help="make only a superadmin; no demo project and people"
@@ -81,39 +91,54 @@ def parse_options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def bring_up(options: argparse.Namespace, layout: Layout) -> int:
+def bring_up(options: argparse.Namespace, layout: Layout, role: Role) -> int:
     began_at = time.monotonic()
     stop_leftovers(layout.data)
     preflight.check_disk(layout.data)
+    if not role.has_web:
+        return set_up_and_run(options, layout, role, began_at=began_at)
     preflight.check_port(options.host, options.port)
     with startup_page(options.host, options.port) as close_startup_page:
-        return set_up_and_run(options, layout, began_at=began_at, close_startup_page=close_startup_page)
+        return set_up_and_run(options, layout, role, began_at=began_at, close_startup_page=close_startup_page)
 
 
 def set_up_and_run(
-    options: argparse.Namespace, layout: Layout, *, began_at: float, close_startup_page: Callable[[], None]
+    options: argparse.Namespace,
+    layout: Layout,
+    role: Role,
+    *,
+    began_at: float,
+    close_startup_page: Callable[[], None] = lambda: None,
 ) -> int:
-    write_settings(options, layout)
+    write_settings(options, layout, role)
+    has_image = not (options.no_image or role.joins)
     with directory_lock(layout.checkout, is_shared=True):
         with setup_lock(layout.checkout, say):
             ensure_venv(layout, say)
-            run_in_venv(layout, "portal.ops.engine.install", str(layout.data))
+            if not role.joins:
+                run_in_venv(layout, "portal.ops.engine.install", str(layout.data))
             environment = portal_environment(layout)
-            image = BackgroundStep(lambda: None if options.no_image else build_image(layout))
+            image = BackgroundStep(lambda: build_image(layout) if has_image else None)
             ensure_assets(layout, environment, say)
             image.wait()
-        reference = "" if options.no_image else read_recipe().reference
-        portal = Portal(layout, environment, host=options.host, port=options.port, image=reference)
+        reference = read_recipe().reference if has_image else ""
+        portal = Portal(layout, environment, host=options.host, port=options.port, image=reference, role=role)
         running_portal = portal.run(
             has_demo=not options.no_demo, began_at=began_at, before_web=close_startup_page
         )
         return asyncio.run(running_portal)
 
 
-def write_settings(options: argparse.Namespace, layout: Layout) -> None:
-    """Update the env file for this run: generate missing values, set addresses from the options."""
-    given = {name for name in ("DATABASE_URL", "REDIS_URL") if os.environ.get(name)}
-    values = updated(read_env(layout.env_file), host=options.host, port=options.port, is_given=given)
+def write_settings(options: argparse.Namespace, layout: Layout, role: Role = Role.ALL) -> None:
+    """Update the env file for this run: generate missing values, and set addresses from the options. A
+    portal that joins others keeps what it was given.
+    """
+    values = read_env(layout.env_file)
+    if role.joins:
+        values[ROLE] = role.value
+    else:
+        given = {name for name in ("DATABASE_URL", "REDIS_URL") if os.environ.get(name)}
+        values = updated(values, host=options.host, port=options.port, is_given=given)
     write_env(layout.env_file, {**values, PLACE: str(layout.data.resolve())})
 
 

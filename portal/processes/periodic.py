@@ -1,7 +1,8 @@
 """Sends periodic Celery tasks by name until SIGTERM: `python -m portal.processes.periodic`.
 
-It uses the monotonic clock: a change of the system time neither delays nor repeats tasks. It only
-knows task names and does not set up Django, which halves its memory.
+Of several such processes, on any machines, one sends; the others take over when it ends or is cut
+off. It uses the monotonic clock: a change of the system time neither delays nor repeats tasks. It
+only knows task names and does not set up Django, which halves its memory.
 """
 
 import heapq
@@ -14,6 +15,8 @@ import structlog
 from celery import Celery
 
 from common.messaging.dispatch import QUEUES, TaskName
+from portal.processes.beat_lock import BeatLock
+from portal.settings import DATABASE_URL
 
 log = structlog.get_logger(__name__)
 
@@ -52,6 +55,7 @@ PERIODS_S = {
     TaskName.MAIL_NOTIFICATIONS: 60,
 }
 EXPIRES_PERIODS = 2
+STANDBY_S = 1.0
 
 app = Celery("berth")
 app.config_from_object("portal.settings", namespace="CELERY")
@@ -61,16 +65,26 @@ def main() -> None:
     is_over = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: is_over.set())
-    run(send, is_over)
+    lock = BeatLock(DATABASE_URL)
+    try:
+        run(send, is_over, lock.is_held)
+    finally:
+        lock.close()
 
 
-def run(send: Callable[[TaskName], None], is_over: Event) -> None:
-    """Call `send` for each task immediately and then every period, until `is_over`. Missed calls
-    (the machine slept) are replaced by one.
+def run(
+    send: Callable[[TaskName], None], is_over: Event, may_send: Callable[[], bool] = lambda: True
+) -> None:
+    """Call `send` for each task immediately and then every period, while `may_send` is true, until
+    `is_over`. Missed calls (the machine slept, another process was to send) are replaced by one.
     """
-    due = [(time.monotonic(), name) for name in PERIODS_S]
-    heapq.heapify(due)
-    while True:
+    due: list[tuple[float, TaskName]] = []
+    while not is_over.is_set():
+        if not may_send():
+            due = []
+            is_over.wait(STANDBY_S)
+            continue
+        due = due or [(time.monotonic(), name) for name in sorted(PERIODS_S)]
         at, name = due[0]
         if is_over.wait(max(0.0, at - time.monotonic())):
             return

@@ -24,9 +24,11 @@ BENCHES = (
     "scheduler",
     "measuring",
     "submit",
+    "cluster",
 )
 WITH_ROWS_OF_ITS_OWN = {
     "accelerators",
+    "cluster",
     "gateway",
     "heartbeats",
     "lives",

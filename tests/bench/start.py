@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -126,7 +126,9 @@ def allow_small_sessions(data: Path) -> None:
 class Portal:
     """REST API and event stream, with the token of the demo user."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, resource_group: str = "") -> None:
+        """Sessions start in the default resource group unless another is given."""
+        self._place = {"resource_group": resource_group} if resource_group else {}
         first_run = json.loads((data / "first-run.json").read_text())
         self._address = urlsplit(first_run["url"])
         self._token = next(user["token"] for user in first_run["users"] if user["role"] == "user")
@@ -186,6 +188,7 @@ class Portal:
             "type": "batch",
             "command": SLEEP,
             "resources": {"cpu": CPU, "mem": f"{MEM_MIB}m", **(devices or {})},
+            **self._place,
         }
 
     def _wait_for(self, ids: list[str], status: str) -> float:
@@ -218,17 +221,21 @@ class Portal:
 
 
 class Bare:
-    """Bare engine: the command `docker run`, with the flags that affect the time."""
+    """Bare engines: the command `docker run`, with the flags that affect the time. `engines` are
+    addresses, which get containers in turn; "" is the usual one.
+    """
 
-    def __init__(self, image: str, user: str) -> None:
+    def __init__(self, image: str, user: str, engines: Sequence[str] = ("",)) -> None:
         self._name = f"berth-bench-{uuid.uuid4().hex[:8]}"
         self._image = image
         self._user = user
+        self._engines = engines
         self._profile = ""
 
     @contextlib.contextmanager
     def network(self) -> Iterator["Bare"]:
-        docker("network", "create", self._name)
+        for engine in self._engines:
+            docker("network", "create", "--label", self._name, self._name, engine=engine)
         try:
             with tempfile.NamedTemporaryFile("w", suffix=".json") as profile:
                 profile.write(seccomp.profile_text())
@@ -236,25 +243,25 @@ class Bare:
                 self._profile = profile.name
                 yield self
         finally:
-            self._clear()
-            subprocess.run(["docker", "network", "rm", self._name], check=False, capture_output=True)
+            self._clear(has_networks=True)
 
     def run(self, count: int, *, has_own_network: bool = False) -> float:
         """Return the seconds until `count` containers run. Removes them."""
         began_at = time.monotonic()
         with ThreadPoolExecutor(CONCURRENCY) as pool:
-            list(pool.map(lambda number: self._run_one(f"{number}" if has_own_network else ""), range(count)))
+            list(pool.map(lambda number: self._run_one(number, has_own_network), range(count)))
         took_s = time.monotonic() - began_at
         self._clear()
         return took_s
 
-    def _run_one(self, own_network: str) -> None:
-        network = self._name
-        if own_network:
-            network = f"{self._name}-{own_network}"
-            docker("network", "create", "--label", self._name, network)
+    def _run_one(self, number: int, has_own_network: bool) -> None:
+        engine, network = self._engines[number % len(self._engines)], self._name
+        if has_own_network:
+            network = f"{self._name}-{number}"
+            docker("network", "create", "--label", self._name, network, engine=engine)
         place = ("--network", network, "--label", self._name, "-v", "/home/work", "-v", "/var/tmp")
-        docker("run", "-d", "--init", *self._limits(), *place, self._image, *SLEEP.split())
+        words = ("run", "-d", "--init", *self._limits(), *place, self._image, *SLEEP.split())
+        docker(*words, engine=engine)
 
     def _limits(self) -> list[str]:
         """Return the limits of sessions that `docker run` supports
@@ -274,14 +281,19 @@ class Bare:
         profile = ("--security-opt", f"seccomp={self._profile}", "--security-opt", "no-new-privileges:true")
         return [*(f"--{name}={value}" for name, value in told.items()), "--read-only", *profile]
 
-    def _clear(self) -> None:
-        containers = docker("ps", "-aq", "--filter", f"label={self._name}").split()
-        if containers:
-            docker("rm", "-fv", *containers)
-        networks = docker("network", "ls", "-q", "--filter", f"label={self._name}").split()
-        if networks:
-            docker("network", "rm", *networks)
+    def _clear(self, *, has_networks: bool = False) -> None:
+        """Remove the containers and their own networks; the common network too with `has_networks`."""
+        for engine in self._engines:
+            containers = docker("ps", "-aq", "--filter", f"label={self._name}", engine=engine).split()
+            if containers:
+                docker("rm", "-fv", *containers, engine=engine)
+            shown = ("network", "ls", "--format", "{{.Name}}", "--filter", f"label={self._name}")
+            names = docker(*shown, engine=engine).split()
+            if gone := [name for name in names if has_networks or name != self._name]:
+                docker("network", "rm", *gone, engine=engine)
 
 
-def docker(*arguments: str) -> str:
-    return subprocess.run(["docker", *arguments], check=True, capture_output=True, text=True).stdout
+def docker(*arguments: str, engine: str = "") -> str:
+    """Return the output of the command line of the engine at this address."""
+    host = ("--host", engine) if engine else ()
+    return subprocess.run(["docker", *host, *arguments], check=True, capture_output=True, text=True).stdout

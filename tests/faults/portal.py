@@ -16,7 +16,7 @@ import httpx
 
 from portal.ops.paths import CHECKOUT
 from portal.ops.processes import is_alive, leftover_processes
-from portal.ops.setup.env_file import read_env
+from portal.ops.setup.env_file import read_env, write_env
 from tests.e2e.portal import RunningPortal
 from tests.faults.cleanup import MARK, pool_of
 from tests.faults.engines import IMAGE
@@ -180,14 +180,33 @@ class FaultPortal(RunningPortal):
         (self.pauses / "passed").unlink(missing_ok=True)
 
 
+class JoinedPortal(FaultPortal):
+    """bin/up with the role web or worker, on the database, Redis and folders of another portal."""
+
+    def __init__(self, first: FaultPortal, role: str) -> None:
+        self.pauses = first.pauses
+        self._stopped = []
+        data = first.data.with_name(role)
+        RunningPortal.__init__(self, data, environment=first.environment, options=("--role", role))
+        data.mkdir(mode=0o711)
+        write_env(data / "env", read_env(first.data / "env"))
+        (data / "folders").symlink_to(first.data / "folders")
+
+    def end(self) -> None:
+        """Stop it, if it still runs."""
+        if self._process is not None and self._process.poll() is None:
+            self.stop()
+
+
 class Client:
     """A program that uses REST through any fault: it asks again, and asks for each session once by its name."""
 
-    def __init__(self, portal: FaultPortal) -> None:
+    def __init__(self, portal: FaultPortal, url: str = "") -> None:
+        """`url` is that of another web process of the installation."""
         users = json.loads((portal.data / "first-run.json").read_text())["users"]
         token = next(user["token"] for user in users if user["role"] == "superadmin")
         self._http = httpx.Client(
-            base_url=f"{portal.url}/api/v1/", headers={"Authorization": f"Bearer {token}"}, timeout=40
+            base_url=f"{url or portal.url}/api/v1/", headers={"Authorization": f"Bearer {token}"}, timeout=40
         )
         self._numbers = itertools.count(1)
 

@@ -2,7 +2,7 @@
 start.
 
 Users are created only if there are none; the machine, its storage and its session image are
-registered or refreshed each time.
+registered or refreshed each time. One at a time, also on several machines.
 """
 
 import json
@@ -28,12 +28,15 @@ from agents.machines.service import refresh_agent, register_agent
 from agents.models import Agent, ResourceGroup
 from agents.resource_groups.service import create_resource_group
 from agents.runtime.port import RuntimeFault
+from agents.runtime.registry import runtime_for
 from agents.selectors import runtime_of
 from common.actors import SYSTEM, Actor, ActorKind
+from common.db.advisory_locks import wait_exclusive
 from common.errors import BerthError
 from images.services import discover_image
-from vfolders.services import ensure_default_host
+from vfolders.services import ensure_default_host, mark_storage
 
+SET_UP = "portal.set_up"
 SUPERADMIN = ("admin@berth.example", Role.SUPERADMIN, ProjectRole.MEMBER)
 DEMO_PEOPLE = (
     ("domain-admin@berth.example", Role.DOMAIN_ADMIN, ProjectRole.MEMBER),
@@ -61,9 +64,14 @@ class Command(BaseCommand):
         parser.add_argument("--no-agent", action="store_true", help="do not register this machine")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        with wait_exclusive(SET_UP):
+            self._set_up(options)
+
+    def _set_up(self, options: dict[str, Any]) -> None:
         try:
             self._make_people(options["json"], has_demo=not options["no_demo"])
             ensure_default_host()
+            mark_storage()
             if not options["no_agent"]:
                 agent = self._look_at_this_machine()
                 self._look_at_image(agent, options["image"])
@@ -91,7 +99,7 @@ class Command(BaseCommand):
         address = settings.BERTH_ENGINE
         if not ResourceGroup.objects.filter(is_default=True).exists():
             create_resource_group(actor=SYSTEM, name="default", is_default=True)
-        known = Agent.objects.filter(address=address).first()
+        known = Agent.objects.filter(address=address).first() or agent_of_engine(address)
         if known is None:
             agent = register_agent(actor=SYSTEM, name=machine_name(), address=address)
             self.stdout.write(f"Registered this machine as the agent “{agent.name}”.")
@@ -116,6 +124,18 @@ class Command(BaseCommand):
             self.stderr.write(
                 f"No session starts on “{agent.name}”: {fault} docs/subsystems/agents.md says more."
             )
+
+
+def agent_of_engine(address: str) -> Agent | None:
+    """Return the agent that reaches this engine by another address, in use or else retired; None
+    without an answer.
+    """
+    try:
+        engine_id = runtime_for(address).info().engine_id
+    except RuntimeFault:
+        return None
+    known = Agent.objects.filter(engine_id=engine_id)
+    return known.in_use().first() or known.first()
 
 
 def make_person(project: Project, email: str, role: Role, project_role: ProjectRole) -> Credentials:

@@ -1,6 +1,7 @@
 """bin/cluster up, down, status and faults: machines of a cluster on this machine."""
 
 import argparse
+import contextlib
 import os
 import subprocess
 import sys
@@ -9,9 +10,10 @@ from collections.abc import Callable
 
 from portal.ops.cluster import engine, machines, network
 from portal.ops.cluster.images import share_image
-from portal.ops.cluster.layout import Cluster, ClusterMachine, Options, cluster_of
+from portal.ops.cluster.layout import HOMES, Cluster, ClusterMachine, Options, cluster_of
 from portal.ops.console import Say, speaker
 from portal.ops.errors import PreflightFailed
+from portal.ops.locks import directory_lock
 from portal.ops.paths import CHECKOUT, find_layout
 from portal.ops.setup.env_file import read_env
 
@@ -53,7 +55,7 @@ def command_line() -> argparse.ArgumentParser:
     up.add_argument("count", type=int, metavar="N")
     up.add_argument("--register", action="store_true", help="register them with the running portal")
     up.add_argument("--disk-mb", type=int, default=0, metavar="M", help="give each a disk of its own")
-    up.add_argument("--swarm", action="store_true", help="without live-restore, which swarm excludes")
+    up.add_argument("--swarm", action="store_true", help="join them in a swarm, which excludes live-restore")
     up.add_argument("--swarm-free", action="store_false", dest="swarm", help="with live-restore (default)")
     up.set_defaults(act=bring_machines_up)
     kinds.add_parser("down", help="remove all machines and whatever they left").set_defaults(act=take_down)
@@ -101,7 +103,11 @@ def add_to_portal(made: list[ClusterMachine], say: Say) -> None:
 
 
 def take_down(options: argparse.Namespace, cluster: Cluster, say: Say) -> None:
-    machines.remove_cluster(cluster)
+    with contextlib.ExitStack() as locks:  # another bin/cluster of these data
+        locks.enter_context(directory_lock(HOMES))
+        if cluster.home.exists():
+            locks.enter_context(directory_lock(cluster.home))
+        machines.remove_cluster(cluster)
     left = machines.left_of(cluster)
     if left:
         raise PreflightFailed(f"Not removed: {', '.join(left)}", "Run bin/cluster down again.")

@@ -12,6 +12,7 @@ from portal.ops.cluster import engine, network, processes
 from portal.ops.cluster.certificates import ensure_authority, ensure_machine_certificate
 from portal.ops.cluster.layout import HOMES, MOST_MACHINES, Cluster, ClusterMachine, Options
 from portal.ops.cluster.shell import PACKAGES, run
+from portal.ops.cluster.swarm import ensure_swarm
 from portal.ops.errors import PreflightFailed
 from portal.ops.locks import directory_lock
 
@@ -33,15 +34,18 @@ def bring_up(cluster: Cluster, count: int, options: Options = Options()) -> list
             cluster.write_options(network.choose_subnet(), options)
         ensure_authority(cluster)
         network.ensure_bridge(cluster)
-    for number in range(1, count + 1):
-        cluster.machine(number).home.mkdir(exist_ok=True)
-    made = list(cluster.machines())
-    for machine in made:
-        ensure_machine_certificate(machine)
-        network.ensure_namespace(machine)
-        engine.begin_start(machine)
-    for machine in made:
-        engine.wait_until_answering(machine)
+    with directory_lock(cluster.home):  # another bring_up of the same cluster
+        for number in range(1, count + 1):
+            cluster.machine(number).home.mkdir(exist_ok=True)
+        made = list(cluster.machines())
+        for machine in made:
+            ensure_machine_certificate(machine)
+            network.ensure_namespace(machine)
+            engine.begin_start(machine)
+        for machine in made:
+            engine.wait_until_answering(machine)
+        if cluster.options.has_swarm:
+            ensure_swarm(made)
     return made
 
 

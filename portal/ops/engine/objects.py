@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Thread
 
@@ -30,6 +31,7 @@ ROLE_LABEL = "io.berth.role"
 PORTAL_LABEL = "io.berth.portal"
 MPS_ROLE = "mps"
 STOP_GRACE_S = 5
+REMOVED_AT_ONCE = 8
 MACHINE_CALL_S = 10
 MACHINES_LIMIT_S = 60
 """Limit for all remote machines together, which are cleaned concurrently."""
@@ -68,20 +70,28 @@ def labelled_objects(engine: docker.DockerClient, label: str) -> tuple[Sequence[
 def remove_objects(engine: docker.DockerClient, installation: str, log: Say) -> None:
     """Remove containers, networks and volumes of this installation, and its presence mark."""
     containers, networks, volumes = labelled_objects(engine, f"{INSTALLATION_LABEL}={installation}")
-    for container in containers:
+
+    def end_container(container: Model) -> None:
         if (container.attrs.get("Labels") or {}).get(
             ROLE_LABEL
         ) == MPS_ROLE:  # its end gives the GPU back to other programs
             with contextlib.suppress(APIError):
                 engine.api.stop(str(container.id), timeout=STOP_GRACE_S)
         remove_container(engine, str(container.id))
-    for network in networks:
+
+    def remove_network(network: Model) -> None:
         with contextlib.suppress(NotFound):
             engine.api.remove_network(str(network.id))
-    names = [volume.attrs["Name"] for volume in volumes]
-    for name in [*names, f"berth-portal-{installation}"]:
+
+    def remove_volume(name: str) -> None:
         with contextlib.suppress(NotFound):
             engine.api.remove_volume(name, force=True)
+
+    names = [volume.attrs["Name"] for volume in volumes]
+    with ThreadPoolExecutor(REMOVED_AT_ONCE) as pool:
+        list(pool.map(end_container, containers))
+        list(pool.map(remove_network, networks))
+        list(pool.map(remove_volume, [*names, f"berth-portal-{installation}"]))
     log(f"removed {len(containers)} containers, {len(networks)} networks and {len(volumes)} volumes")
 
 

@@ -15,13 +15,13 @@ from portal.ops.services.redis import EmbeddedRedis
 from portal.ops.services.sockets import listen
 from portal.ops.services.supervisor import Service, Supervisor, run_once
 from portal.ops.setup.env_file import ANY_ADDRESS, parse_server_address
+from portal.ops.setup.role import Role
 from portal.ops.setup.service_account import prepare_server_directories
 
 WORKER_OPTIONS = (
     "--app portal --quiet worker --pool threads --loglevel WARNING "
     "--without-gossip --without-mingle --without-heartbeat"
 )
-FRONT = ("web", "worker", "ends", "tick", "beat")
 # Workers of root's portal run as root, for the engine's socket and the folders; silences
 # Celery's warning about it.
 QUIET = {"PYTHONWARNINGS": "ignore:You're running the worker with superuser privileges"}
@@ -33,13 +33,21 @@ class Portal:
     """One run of the portal under one supervisor."""
 
     def __init__(
-        self, layout: Layout, environment: Mapping[str, str], *, host: str, port: int, image: str
+        self,
+        layout: Layout,
+        environment: Mapping[str, str],
+        *,
+        host: str,
+        port: int,
+        image: str,
+        role: Role = Role.ALL,
     ) -> None:
         self._layout = layout
         self._environment = {**environment, **QUIET}
         self._host = host
         self._port = port
         self._image = image
+        self._role = role
         self._supervisor = Supervisor()
         # Held here rather than by the web process: clients wait during its restart instead of
         # being refused.
@@ -68,28 +76,38 @@ class Portal:
             say("stopping; sessions and the engine keep running")
             if self._listener:
                 self._listener.close()
-            await self._supervisor.stop_concurrently(FRONT)
+            await self._supervisor.stop_concurrently(self._role.services)
             await self._supervisor.stop()
 
     async def _start(self, has_demo: bool, before_web: Callable[[], None]) -> str:
-        """Start all processes; return a one-time sign-in link of the superadmin."""
+        """Start all processes; return a one-time sign-in link of the superadmin, or "" if the portal
+        joins others.
+        """
         for server in self._embedded_servers():
             await asyncio.to_thread(server.prepare)
             if isinstance(server, EmbeddedPostgres):
                 self._environment["DATABASE_URL"] = server.socket_url(self._environment["DATABASE_URL"])
             await self._supervisor.start(server.service())
-        await self._manage("migrate", "--noinput", "--verbosity", "0")
-        await self._manage(*self._first_run(has_demo))
+        if self._role.joins:
+            await self._manage("await_installation")
+        else:
+            await self._manage("migrate", "--noinput", "--verbosity", "0")
+            await self._manage(*self._first_run(has_demo))
         await asyncio.to_thread(before_web)
-        self._listener = listen(self._host, self._port)
+        if self._role.has_web:
+            self._listener = listen(self._host, self._port)
         for service in self.front():
             await self._supervisor.start(service)
+        if self._role.joins:
+            return ""
         link = await self._manage("sign_in_link", is_quiet=True)
         return link.strip().splitlines()[-1]
 
     def _embedded_servers(self) -> list[EmbeddedPostgres | EmbeddedRedis]:
         """Return the servers that are not replaced by DATABASE_URL or REDIS_URL."""
         servers: list[EmbeddedPostgres | EmbeddedRedis] = []
+        if self._role.joins:
+            return servers
         needed = [name for name in ("DATABASE_URL", "REDIS_URL") if not os.environ.get(name)]
         if needed:
             directories = prepare_server_directories(self._layout, self._environment["BERTH_INSTALLATION"])
@@ -100,7 +118,7 @@ class Portal:
         return servers
 
     def front(self) -> tuple[Service, ...]:
-        """Return the services of the portal itself, in start order."""
+        """Return the services of the portal itself for its role, in start order."""
         # Without a proxy in front, clients could forge X-Forwarded-*.
         is_behind_proxy = self._environment.get("BERTH_BEHIND_TLS_PROXY", "").lower() in (
             "1",
@@ -118,13 +136,14 @@ class Portal:
         worker = ("-n", "worker@berth", "-c", "8", "-Q", "launch")
         ends = ("-n", "ends@berth", "-c", "16", "-Q", "ends,maintenance")
         tick = ("-n", "tick@berth", "-c", "6", "-Q", "tick,default,metrics")
-        return (
-            self._service("web", "python", *web),
-            self._service("worker", "celery", *WORKER_OPTIONS.split(), *worker),
-            self._service("ends", "celery", *WORKER_OPTIONS.split(), *ends),
-            self._service("tick", "celery", *WORKER_OPTIONS.split(), *tick),
-            self._service("beat", "python", "-m", "portal.processes.periodic"),
-        )
+        programs = {
+            "web": ("python", *web),
+            "worker": ("celery", *WORKER_OPTIONS.split(), *worker),
+            "ends": ("celery", *WORKER_OPTIONS.split(), *ends),
+            "tick": ("celery", *WORKER_OPTIONS.split(), *tick),
+            "beat": ("python", "-m", "portal.processes.periodic"),
+        }
+        return tuple(self._service(name, *programs[name]) for name in self._role.services)
 
     def _service(self, name: str, program: str, *arguments: str) -> Service:
         return Service(
@@ -167,6 +186,11 @@ class Portal:
         return options if has_demo else [*options, "--no-demo"]
 
     def _greet(self, link: str, took_s: float) -> None:
+        if self._role.joins:
+            say(
+                f"Berth is up after {took_s:.0f} s with the role {self._role}, as a part of {self._environment['BERTH_URL']}"
+            )
+            return
         say(
             f"\nBerth is up after {took_s:.0f} s:  {self._environment['BERTH_URL']}\n"
             f"Sign in once with:  {link}\n"

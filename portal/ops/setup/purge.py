@@ -11,7 +11,11 @@ from portal.ops.locks import directory_lock, holders, setup_lock
 from portal.ops.paths import Layout
 from portal.ops.setup.copy_check import check_is_original
 from portal.ops.setup.env_file import read_env
+from portal.ops.setup.role import role_of
 from portal.ops.setup.venv import ensure_venv, run_in_venv, runs
+
+# What a portal that joined others has for itself; roots of storage hosts are beside it.
+OWN_OF_A_PART = frozenset({"connections", "env", "lives", "logs", "machines.json", "up.lock", "uploads"})
 
 
 def purge(layout: Layout, log: Say) -> None:
@@ -20,9 +24,14 @@ def purge(layout: Layout, log: Say) -> None:
     The engine is accessed from .venv, which is recreated if missing or broken: otherwise
     containers would stay that cannot be identified any more. Raises PreflightFailed if that
     fails, and for a copy.
+
+    Of a portal that joined others only its own data directory goes, without their folders.
     """
     check_is_original(layout)
-    if "BERTH_ENGINE" in read_env(layout.env_file):
+    is_part = role_of(layout).joins
+    if is_part:
+        log("other portals share the engines, the database and the folders, so these stay")
+    if not is_part and "BERTH_ENGINE" in read_env(layout.env_file):
         if not runs(layout.python, "-c", "import docker"):
             with setup_lock(layout.checkout, log):
                 ensure_venv(layout, log)
@@ -50,8 +59,10 @@ def purge_data(layout: Layout, log: Say) -> None:
     was_only_tried = layout.data.is_dir() and {entry.name for entry in layout.data.iterdir()} == {"up.lock"}
     if not (layout.env_file.exists() or was_only_tried):
         return
+    is_part = role_of(layout).joins
     for entry in set(layout.data.iterdir()) - layout.foreign_paths:
-        remove_tree(entry, log)
+        if entry.name in OWN_OF_A_PART or not is_part:
+            remove_tree(entry, log)
     if not any(layout.data.iterdir()):
         layout.data.rmdir()
 

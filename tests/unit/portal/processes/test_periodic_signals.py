@@ -16,7 +16,7 @@ def test_periodic_process_sends_until_its_signal(
     handlers: dict[int, Callable[..., None]] = {}
     monkeypatch.setattr(periodic.signal, "signal", handlers.__setitem__)
 
-    def run(send: Callable[..., None], is_over: Event) -> None:
+    def run(send: Callable[..., None], is_over: Event, may_send: Callable[[], bool]) -> None:
         assert send is periodic.send
         assert not is_over.is_set()
         handlers[number](number, None)

@@ -11,7 +11,7 @@ import pytest
 from agents.models import Agent
 from agents.runtime.port_async import Process
 from sessions_app.gateway.processes import process_reaper as keepers_module
-from sessions_app.gateway.processes.process_reaper import ProcessOwner, ProcessOwners
+from sessions_app.gateway.processes.process_reaper import ProcessOwner, ProcessOwners, SharedLeases
 
 
 class Engine:
@@ -74,3 +74,30 @@ async def test_a_process_that_could_not_be_let_go_is_ended_by_the_next_sweep(
     await keepers.sweep()
     assert engine.ended == [owner.name]
     await keepers.stop()
+
+
+@pytest.mark.usefixtures("empty_redis")
+async def test_processes_of_a_machine_that_is_gone_are_ended_by_another(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def one_container(reader: object) -> list[Agent]:
+        return [Agent(name="one")]
+
+    monkeypatch.setattr(keepers_module, "in_database", one_container)
+    monkeypatch.setattr(Engine, "running_containers", containers_of_one, raising=False)
+    gone, alive, watcher = (ProcessOwners(tmp_path / name) for name in ("gone", "alive", "watcher"))
+    await gone.renew()
+    for _ in range(SharedLeases.SAME_LOOKS):
+        assert engine.ended == []
+        await alive.renew()
+        await watcher.sweep()
+    assert engine.ended == [f"{gone.lease.name}."]
+    engine.ended.clear()
+    for _ in range(SharedLeases.SAME_LOOKS):
+        await alive.renew()
+        await watcher.sweep()
+    assert engine.ended == []
+
+
+async def containers_of_one(self: Engine, labels: dict[str, str]) -> list[str]:
+    return ["c"]
