@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 
 import pytest
 from websockets.sync.client import ClientConnection, connect
@@ -66,7 +65,7 @@ def test_one_of_two_of_each_is_killed(
     browser.sign_in(world.portal.manage("sign_in_link").strip().splitlines()[-1])
     assert browser.visit(world.app_url) == (200, b"here")
     page = OpenApp(browser, world.app_url)
-    with closing(terminal(world.portal, web, browser, sessions[0])) as shell:
+    with terminal(world.portal, web, browser, sessions[0]) as shell:
         says(shell, "be''fore")
         more = start_by_both(first, second)
         world.portal.kill("web", "worker", "ends", "tick", "beat")
