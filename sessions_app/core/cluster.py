@@ -180,9 +180,12 @@ def cluster_variables(members: Sequence[ClusterMember], own: ClusterMember, inte
         "LOCAL_WORLD_SIZE": "1",
         "NCCL_SOCKET_IFNAME": interface,
         "GLOO_SOCKET_IFNAME": interface,
+        # Open MPI 4, and 5, which starts processes by PRRTE
         "OMPI_MCA_orte_default_hostfile": HOSTFILE,
+        "PRTE_MCA_prte_default_hostfile": HOSTFILE,
         "OMPI_MCA_btl_tcp_if_include": interface,
         "OMPI_MCA_oob_tcp_if_include": interface,
+        "PRTE_MCA_prte_if_include": interface,
     }
 
 

@@ -33,7 +33,7 @@ JOB = "/home/work/job"
 PYTHON = f"{JOB}/venv/bin/python"
 INSTALL = f"""
 python3 -m venv --without-pip --system-site-packages {JOB}/venv
-pip --python {PYTHON} install --quiet --no-index --find-links {JOB}/wheels {" ".join(PACKAGES)}
+pip --python {PYTHON} install --quiet --no-compile --no-index --find-links {JOB}/wheels {" ".join(PACKAGES)}
 """
 MPI_SUM = """
 from mpi4py import MPI
