@@ -4,7 +4,7 @@ from django.db import migrations
 
 
 class Migration(migrations.Migration):
-    dependencies = [("accounts", "0033_standard_labels")]
+    dependencies = [("accounts", "0001_squashed_0031_purged_people_hold_nothing")]
 
     operations = [
         migrations.AlterModelTable("viewing", "accounts_viewing"),

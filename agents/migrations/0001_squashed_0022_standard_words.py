@@ -56,13 +56,14 @@ class Migration(migrations.Migration):
                 (
                     "is_active",
                     models.BooleanField(
-                        default=True, help_text="A paused group takes requests and starts nothing."
+                        default=True, help_text="A paused group accepts requests, but starts no sessions."
                     ),
                 ),
                 (
                     "is_public",
                     models.BooleanField(
-                        default=True, help_text="Everybody may use it; else only those with a grant."
+                        default=True,
+                        help_text="Everybody may use the group; otherwise only holders of a grant.",
                     ),
                 ),
                 (
@@ -94,7 +95,7 @@ class Migration(migrations.Migration):
                     "ageing_s",
                     models.PositiveIntegerField(
                         blank=True,
-                        help_text="Seconds of waiting that raise a session by one priority. Empty: none do.",
+                        help_text="Seconds of waiting that raise a session's priority by one. Empty: no ageing.",
                         null=True,
                         validators=[django.core.validators.MinValueValidator(1)],
                         verbose_name="Ageing",
@@ -104,7 +105,7 @@ class Migration(migrations.Migration):
                     "patience_s",
                     models.PositiveIntegerField(
                         default=600,
-                        help_text="Seconds after which capacity is reserved for the first session that finds none, where it is unknown when there will be. Where that is known, it is reserved at once.",
+                        help_text="Seconds of waiting after which capacity is reserved for the first session that does not fit. If its start can be predicted, capacity is reserved at once.",
                         verbose_name="Wait before a backfill reservation",
                     ),
                 ),
@@ -112,7 +113,7 @@ class Migration(migrations.Migration):
                     "usage_half_life_s",
                     models.PositiveIntegerField(
                         default=604800,
-                        help_text="Seconds after which past use counts half, with fair share.",
+                        help_text="Seconds after which past use counts half, for fair share only.",
                         validators=[
                             django.core.validators.MinValueValidator(600),
                             django.core.validators.MaxValueValidator(31622400),
@@ -124,7 +125,7 @@ class Migration(migrations.Migration):
                     "preemptible_priority",
                     models.SmallIntegerField(
                         blank=True,
-                        help_text="Sessions of this priority or lower are preempted where one with a higher priority finds no room. Empty: no preemption.",
+                        help_text="Sessions of this priority or lower are preempted if a session of higher priority does not fit. Empty: no preemption.",
                         null=True,
                         validators=[
                             django.core.validators.MinValueValidator(-100),
@@ -145,7 +146,7 @@ class Migration(migrations.Migration):
                     "preemption_grace_s",
                     models.PositiveIntegerField(
                         default=60,
-                        help_text="Seconds from the warning of its owner to the preemption.",
+                        help_text="Seconds between the warning of the owner and the preemption.",
                         validators=[django.core.validators.MaxValueValidator(3600)],
                         verbose_name="Warning before preemption",
                     ),
@@ -166,7 +167,7 @@ class Migration(migrations.Migration):
                     models.JSONField(
                         blank=True,
                         default=dict,
-                        help_text="The maximum that one session may request; what is not named is unlimited.",
+                        help_text="Maximum that one session may request; slots that are not named are unlimited.",
                     ),
                 ),
                 (
@@ -174,7 +175,7 @@ class Migration(migrations.Migration):
                     models.JSONField(
                         blank=True,
                         default=list,
-                        help_text="Limits for all its sessions together and per person, always or at certain hours.",
+                        help_text="Limits for all sessions together and for each user, always or at certain hours.",
                     ),
                 ),
                 (
@@ -201,7 +202,7 @@ class Migration(migrations.Migration):
                     "min_cpu_percent",
                     models.PositiveSmallIntegerField(
                         blank=True,
-                        help_text="Percent of what is allocated to a session. Empty: as policies say.",
+                        help_text="Percent of the allocation of a session. Empty: as policies say.",
                         null=True,
                         validators=[
                             django.core.validators.MinValueValidator(1),
@@ -214,7 +215,7 @@ class Migration(migrations.Migration):
                     "min_mem_percent",
                     models.PositiveSmallIntegerField(
                         blank=True,
-                        help_text="Percent of what is allocated to a session. Empty: as policies say.",
+                        help_text="Percent of the allocation of a session. Empty: as policies say.",
                         null=True,
                         validators=[
                             django.core.validators.MinValueValidator(1),
@@ -227,7 +228,7 @@ class Migration(migrations.Migration):
                     "min_device_percent",
                     models.PositiveSmallIntegerField(
                         blank=True,
-                        help_text="Percent of what is allocated to a session. Empty: as policies say.",
+                        help_text="Percent of the allocation of a session. Empty: as policies say.",
                         null=True,
                         validators=[
                             django.core.validators.MinValueValidator(1),
@@ -240,7 +241,7 @@ class Migration(migrations.Migration):
                     "min_device_mem_percent",
                     models.PositiveSmallIntegerField(
                         blank=True,
-                        help_text="Percent of what is allocated to a session. Empty: as policies say.",
+                        help_text="Percent of the allocation of a session. Empty: as policies say.",
                         null=True,
                         validators=[
                             django.core.validators.MinValueValidator(1),
@@ -262,7 +263,7 @@ class Migration(migrations.Migration):
                     "use_window_s",
                     models.PositiveIntegerField(
                         default=3600,
-                        help_text="Seconds over which use is averaged.",
+                        help_text="Period in seconds over which utilization is averaged.",
                         validators=[
                             django.core.validators.MinValueValidator(600),
                             django.core.validators.MaxValueValidator(86400),
@@ -274,7 +275,7 @@ class Migration(migrations.Migration):
                     "use_grace_s",
                     models.PositiveIntegerField(
                         default=3600,
-                        help_text="Seconds from low utilization to the end.",
+                        help_text="Seconds between the detection of low utilization and the end of the session.",
                         validators=[django.core.validators.MinValueValidator(600)],
                         verbose_name="Grace",
                     ),
@@ -290,13 +291,17 @@ class Migration(migrations.Migration):
                 (
                     "max_extensions",
                     models.PositiveIntegerField(
-                        default=3, help_text="How often a session may be extended.", verbose_name="Extensions"
+                        default=3,
+                        help_text="Number of times that a session may be extended.",
+                        verbose_name="Extensions",
                     ),
                 ),
                 (
                     "extension_s",
                     models.PositiveIntegerField(
-                        default=3600, help_text="Seconds, each time.", verbose_name="Length of an extension"
+                        default=3600,
+                        help_text="Seconds by which one extension postpones the end.",
+                        verbose_name="Length of an extension",
                     ),
                 ),
                 (
@@ -664,7 +669,10 @@ class Migration(migrations.Migration):
                 ("slot_name", models.CharField(max_length=32)),
                 (
                     "device_id",
-                    models.CharField(help_text="The vendor's own, which outlives a restart.", max_length=128),
+                    models.CharField(
+                        help_text="Id of the device given by the vendor; it survives restarts.",
+                        max_length=128,
+                    ),
                 ),
                 ("index", models.PositiveIntegerField()),
                 ("model", models.CharField(blank=True, max_length=120)),

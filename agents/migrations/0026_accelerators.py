@@ -30,7 +30,7 @@ def hidden(length: int) -> models.CharField:
 
 
 class Migration(migrations.Migration):
-    dependencies = [("agents", "0025_plain_help_texts")]
+    dependencies = [("agents", "0023_no_run_state")]
 
     operations = [
         migrations.AddField(

@@ -24,7 +24,7 @@ class Migration(migrations.Migration):
                 (
                     "last_at",
                     models.DateTimeField(
-                        help_text="When it happened last, of what happened several times.", null=True
+                        help_text="Time of the last occurrence, if the entry counts several.", null=True
                     ),
                 ),
                 ("count", models.PositiveIntegerField(default=1)),
@@ -53,7 +53,10 @@ class Migration(migrations.Migration):
                 (
                     "reason",
                     models.CharField(
-                        blank=True, default="", help_text="The code of a refusal.", max_length=60
+                        blank=True,
+                        default="",
+                        help_text="Error code, if the action was refused.",
+                        max_length=60,
                     ),
                 ),
                 ("changes", models.JSONField(default=dict)),

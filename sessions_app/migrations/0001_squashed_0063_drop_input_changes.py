@@ -96,12 +96,13 @@ class Migration(migrations.Migration):
                         to="accounts.domain",
                     ),
                 ),
-                ("spec", models.CharField(help_text="As it was typed.", max_length=1000)),
-                ("count", models.PositiveSmallIntegerField(help_text="How many elements it has.")),
+                ("spec", models.CharField(help_text="Indices as requested, e.g. 1-100%10.", max_length=1000)),
+                ("count", models.PositiveSmallIntegerField(help_text="Number of elements.")),
                 (
                     "most_at_once",
                     models.PositiveSmallIntegerField(
-                        help_text="So many wait for a machine or run at a time; empty: any number.", null=True
+                        help_text="Maximum number of elements that wait for an agent or run at a time; null: unlimited.",
+                        null=True,
                     ),
                 ),
                 (
@@ -217,7 +218,9 @@ class Migration(migrations.Migration):
                 ("deadline_at", models.DateTimeField(editable=False, null=True)),
                 (
                     "stops_at",
-                    models.DateTimeField(editable=False, help_text="It will be stopped then.", null=True),
+                    models.DateTimeField(
+                        editable=False, help_text="Time of the scheduled stop; null: none.", null=True
+                    ),
                 ),
                 (
                     "stops_by",
@@ -240,7 +243,8 @@ class Migration(migrations.Migration):
                 (
                     "personal_files",
                     models.BooleanField(
-                        default=True, help_text="With the owner's dotfiles and start-up script."
+                        default=True,
+                        help_text="true if the session gets the owner's dotfiles and start-up script.",
                     ),
                 ),
                 ("command", models.TextField(blank=True)),
@@ -261,11 +265,18 @@ class Migration(migrations.Migration):
                         output_field=models.PositiveIntegerField(null=True),
                     ),
                 ),
-                ("priority", models.SmallIntegerField(default=0, help_text="The higher goes first.")),
-                ("start_at", models.DateTimeField(help_text="Not before.", null=True)),
+                (
+                    "priority",
+                    models.SmallIntegerField(
+                        default=0, help_text="Sessions with a higher priority are placed first."
+                    ),
+                ),
+                ("start_at", models.DateTimeField(help_text="Earliest start; null: at once.", null=True)),
                 (
                     "pending_timeout_s",
-                    models.PositiveIntegerField(help_text="How long it waits for a machine.", null=True),
+                    models.PositiveIntegerField(
+                        help_text="Seconds that it waits for an agent before it is cancelled.", null=True
+                    ),
                 ),
                 (
                     "held_for",
@@ -283,7 +294,9 @@ class Migration(migrations.Migration):
                 (
                     "requeues",
                     models.BooleanField(
-                        db_default=False, default=False, help_text="It waits again when its machine is lost."
+                        db_default=False,
+                        default=False,
+                        help_text="true if the session is queued again when its agent is lost.",
                     ),
                 ),
                 (
@@ -314,7 +327,9 @@ class Migration(migrations.Migration):
                 (
                     "may_run_elsewhere",
                     models.BooleanField(
-                        db_default=False, default=False, help_text="Where its designated agent has no room."
+                        db_default=False,
+                        default=False,
+                        help_text="true if other agents may run the session when the designated agent has no capacity.",
                     ),
                 ),
                 (
@@ -322,7 +337,7 @@ class Migration(migrations.Migration):
                     models.CharField(
                         db_default="",
                         default="",
-                        help_text="Of its accelerators; empty: any.",
+                        help_text="Model of the accelerators; empty: any.",
                         max_length=120,
                     ),
                 ),
@@ -341,7 +356,7 @@ class Migration(migrations.Migration):
                         blank=True,
                         db_default="",
                         default="",
-                        help_text="Sessions of its owner in its project that it is placed beside; empty: those of its array.",
+                        help_text="Placement group, among the owner's sessions in the project; empty: the elements of the array.",
                         max_length=64,
                     ),
                 ),
@@ -351,7 +366,7 @@ class Migration(migrations.Migration):
                         blank=True,
                         db_default="",
                         default="",
-                        help_text="How it is placed beside them.",
+                        help_text="Rule by which the session is placed relative to its placement group.",
                         max_length=16,
                     ),
                 ),

@@ -16,7 +16,10 @@ def session_key(related_name: str, *, null: bool = False) -> models.ForeignKey:
 
 
 class Migration(migrations.Migration):
-    dependencies = [("agents", "0025_plain_help_texts"), ("sessions_app", "0064_plain_help_texts")]
+    dependencies = [
+        ("agents", "0023_no_run_state"),
+        ("sessions_app", "0001_squashed_0063_drop_input_changes"),
+    ]
 
     operations = [
         *[

@@ -37,7 +37,10 @@ class Migration(migrations.Migration):
                 ("kind", models.CharField(choices=[("local", "Local")], default="local", max_length=20)),
                 ("config", models.JSONField(blank=True, default=dict)),
                 ("is_default", models.BooleanField(default=False)),
-                ("is_active", models.BooleanField(default=True, help_text="New folders may be made on it.")),
+                (
+                    "is_active",
+                    models.BooleanField(default=True, help_text="New folders may be created on this host."),
+                ),
                 ("created_at", models.DateTimeField(default=common.clock.now, editable=False)),
             ],
             options={
@@ -124,17 +127,23 @@ class Migration(migrations.Migration):
                     models.BigIntegerField(
                         default=0,
                         editable=False,
-                        help_text="As it was measured last, with what the portal wrote since.",
+                        help_text="Size as last measured, plus what the portal has written since.",
                     ),
                 ),
                 ("measured_at", models.DateTimeField(blank=True, editable=False, null=True)),
                 (
                     "is_size_whole",
-                    models.BooleanField(default=True, editable=False, help_text="False: it holds more."),
+                    models.BooleanField(
+                        default=True,
+                        editable=False,
+                        help_text="false if the folder is larger than was counted.",
+                    ),
                 ),
                 (
                     "measure_at",
-                    models.DateTimeField(default=common.clock.now, editable=False, help_text="Next time."),
+                    models.DateTimeField(
+                        default=common.clock.now, editable=False, help_text="Time of the next measurement."
+                    ),
                 ),
             ],
             options={

@@ -7,7 +7,7 @@ import common.db.fields
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("vfolders", "0005_plain_help_texts"),
+        ("vfolders", "0001_squashed_0004_names_in_form_c"),
     ]
 
     operations = [
