@@ -52,7 +52,8 @@ class DeviceFileVendor:
     device (with {n}), or of all; an ending “*” stands for any end of the name, and “?” after a path
     means that it may be absent. `binds` are files or directories of the machine, read-only. `variables`
     may contain {n*}, the numbers of all devices. `has_groups`: programs join the groups that own the
-    files.
+    files. `takes_several`: the driver serves several programs at once, so a device may be given in parts
+    that nothing limits (time slices).
     """
 
     name: str
@@ -66,6 +67,7 @@ class DeviceFileVendor:
     capabilities: tuple[str, ...] = ()
     has_groups: bool = False
     locks_memory: bool = False
+    takes_several: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -106,6 +108,7 @@ def describe_vendor(vendor: DeviceFileVendor) -> VendorDescription:
         "discover": {"nodes": vendor.device, "fields": fields},
         "identify": {"by": ["index"], "stable": False},
         "grant": {"methods": [method], "unit": "device" if NUMBER in vendor.device else "machine"},
+        "sharing": {"slice": {"level": "none"}} if vendor.takes_several else {},
     }
     return validated(data, vendor.name)
 

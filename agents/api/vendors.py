@@ -30,6 +30,9 @@ from common.token_scopes import FOR_ADMIN
 _DEVICE = "File of a device, with {n} for its number, like /dev/card{n}; without {n}, one device per machine."
 _ALSO = "Further files, of each device (with {n}) or of all. An ending * is any end; a ? allows absence."
 _BINDS = "Files or directories below /opt or /usr that sessions see, read-only."
+_SEVERAL = (
+    "true: the driver serves several programs at once, so sessions may get parts of a device, without limits."
+)
 _VARIABLES = "Environment variables; {n*} is the numbers of all devices, joined by commas."
 
 
@@ -58,6 +61,7 @@ class VendorFileChange(InputSerializer):
         required=False, help_text="true: programs join the groups that own the files."
     )
     locks_memory = serializers.BooleanField(required=False, help_text="true: locked memory is unlimited.")
+    takes_several = serializers.BooleanField(required=False, help_text=_SEVERAL)
 
 
 class VendorFileInput(VendorFileChange):
@@ -77,6 +81,7 @@ class VendorFormOut(serializers.Serializer[Any]):
     capabilities = serializers.ListField(child=serializers.CharField())
     has_groups = serializers.BooleanField()
     locks_memory = serializers.BooleanField()
+    takes_several = serializers.BooleanField(help_text=_SEVERAL)
 
 
 class VendorOut(serializers.Serializer[Any]):

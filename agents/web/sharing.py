@@ -17,7 +17,7 @@ from accounts.web.page_access import require_global_overseer
 from agents.capacity.device_inventory import device_models
 from agents.core.isolation import OFFERED, Isolation
 from agents.core.isolation import SharingMode as Mode
-from agents.models import ResourceGroup, SharingMode, SharingRule
+from agents.models import MODEL_LENGTH, ResourceGroup, SharingMode, SharingRule
 from agents.models.sharing import REFERENCE_LENGTH
 from agents.selectors import access_group
 from agents.sharing import service
@@ -34,10 +34,14 @@ class SharingRuleForm(forms.Form):
     """One rule; `smallest_share` is a fraction of a device."""
 
     group = forms.ChoiceField(label=gettext_lazy("Resource group"))
-    model = forms.ChoiceField(
+    model = forms.CharField(
         required=False,
+        max_length=MODEL_LENGTH,
         label=gettext_lazy("Model"),
-        help_text=gettext_lazy("“All models” means those that have no rule of their own."),
+        help_text=gettext_lazy(
+            "As machines report it, also one that is still to come. Empty: all models without a rule of their own."
+        ),
+        widget=forms.TextInput(attrs={"list": "device-models", "autocomplete": "off", "spellcheck": "false"}),
     )
     mode = forms.ChoiceField(
         choices=SharingMode.choices, initial=SharingMode.SLICE.value, label=gettext_lazy("Mode")
@@ -75,10 +79,12 @@ class SharingRuleForm(forms.Form):
             }
         super().__init__(*args, **options)
         modes = modes_for(rule.model, group=rule.group) | {rule.mode} if rule is not None else modes_for()
-        self.fields["mode"].choices = [each for each in SharingMode.choices if each[0] in modes]  # type: ignore[attr-defined]
-        names = {model.model for model in device_models()} | {rule.model if rule else ""}
-        choices = [("", _("All models")), *((name, name) for name in sorted(names - {""}))]
-        self.fields["model"].choices = choices  # type: ignore[attr-defined]
+        usual = [each for each in SharingMode.choices if each[0] in modes]
+        others = [each for each in SharingMode.choices if each[0] not in modes]
+        elsewhere = [(_("For devices of other vendors"), others)] if others else []
+        self.fields["mode"].choices = [*usual, *elsewhere]  # type: ignore[attr-defined]
+        self.fields["model"].widget.attrs["placeholder"] = _("All models")
+        self.model_names = sorted({model.model for model in device_models()} - {""})
         if rule is not None:
             del self.fields["group"]
         else:

@@ -145,6 +145,14 @@ class VendorForm(forms.Form):
         label=gettext_lazy("Locked memory is unlimited"),
         widget=forms.CheckboxInput(attrs={"class": "form-check-input"}),
     )
+    takes_several = forms.BooleanField(
+        required=False,
+        label=gettext_lazy("The driver takes several programs at once"),
+        help_text=gettext_lazy(
+            "Sessions may then get parts of a device, by time slicing: nothing is limited."
+        ),
+        widget=forms.CheckboxInput(attrs={"class": "form-check-input"}),
+    )
 
     def values(self) -> dict[str, Any]:
         return {**self.cleaned_data, "capabilities": tuple(self.cleaned_data["capabilities"])}

@@ -9,7 +9,7 @@ from django.db.models import F, OuterRef, Q, Subquery
 from agents.accelerators.grant_builder import device_sets, sets_of_vendor
 from agents.core.isolation import SharingMode
 from agents.models import AgentDevice, SharingRule
-from agents.vendors.sharing import sharing_modes
+from agents.vendors.sharing import vendors_with
 from common.values.resources import CPU, MEM, MILLI
 from scheduler.commit.pending_reasons import NO_SET
 from scheduler.engine import KernelPlacement
@@ -48,6 +48,7 @@ def read_device_tables(kernels: Sequence[KernelPlacement]) -> DeviceTables:
     which protects the set of devices, and of their slots, which protects the allocated parts. 1 query,
     none if no kernel asks for devices.
     """
+    by_mps = vendors_with(SharingMode.MPS)
     tables = defaultdict[tuple[int, str], DeviceTable](DeviceTable)
     asked = sorted({each.agent_id for each in kernels if not each.slots.keys() <= {CPU, MEM}})
     if not asked:
@@ -62,7 +63,7 @@ def read_device_tables(kernels: Sequence[KernelPlacement]) -> DeviceTables:
         if rule is not None:
             table.sets = device_sets(rule)
         place = "" if rule is None else str(row.facts.get(rule.key, ""))
-        if row.mode == SharingMode.MPS and SharingMode.MPS in sharing_modes(row.vendor):
+        if row.mode == SharingMode.MPS and row.vendor in by_mps:
             table.kept_apart.add(row.pk)
         if 0 < row.occupied < MILLI and (row.sharing_project_id or row.pk in table.kept_apart):
             table.sharers[row.pk] = row.sharing_project_id or NOBODY

@@ -27,6 +27,10 @@ def test_a_rule_is_added_changed_and_deleted(place: Place, browser_of: Callable[
     shown = admin.get(LIST).content.decode()
     assert "The driver limits memory; computing is in turns." in shown
 
+    # A model that is still to come is typed, and may have a mode that no present device has.
+    assert admin.post(LIST, {**typed, "model": "To come", "mode": "mps"})["Location"] == LIST
+    SharingRule.objects.get(model="To come", mode="mps").delete()
+
     twice = admin.post(LIST, typed)
     assert twice.status_code == 422
     address = f"{LIST}{place.group.pk}/{rule.pk}/"

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db
 LIST = "/accelerators/vendors/"
 TYPED = {
     "name": "board", "title": "Board", "model": "Board 1", "mem_bytes": "32g", "device": "/dev/board{n}",
-    "also": "/dev/board_ctl\n/dev/board{n}_dma?", "variables": "BOARD_VISIBLE={n*}", "has_groups": "on",
+    "also": "/dev/board_ctl\n/dev/board{n}_dma?", "variables": "BOARD_VISIBLE={n*}", "has_groups": "on", "takes_several": "on",
 }  # fmt: skip
 
 

@@ -4,9 +4,11 @@ import pytest
 
 from agents.accelerators.description import shipped_vendors
 from agents.accelerators.device_files import DeviceFileVendor
+from agents.core.isolation import SharingMode
 from agents.models import VendorFile
 from agents.vendors.selectors import known_vendor, known_vendors, vendor_entries
 from agents.vendors.service import change_vendor_file, create_vendor_file, delete_vendor_file
+from agents.vendors.sharing import sharing_modes
 from common.actors import SYSTEM, Actor
 from common.errors import Conflict, InvalidInput, NotFound, PermissionDenied
 from common.models import AuditEntry
@@ -28,18 +30,21 @@ def test_own_vendor_is_known_until_it_is_deleted_and_its_values_stay_in_the_audi
     vendor = known_vendor("board")
     assert vendor is not None
     assert vendor.grant.methods[0].devices == ("/dev/board{index}", "/dev/board{index}ctl")
+    assert sharing_modes("board") == frozenset()
     [entry] = [entry for entry in vendor_entries(SYSTEM) if entry.id]
     assert (entry.id, entry.form) == (
         row.pk,
         DeviceFileVendor.from_json({**FORM.to_json(), "also": ["/dev/board{n}ctl"]}),
     )
+    change_vendor_file(actor=SYSTEM, vendor_id=row.pk, changes={"takes_several": True})
+    assert sharing_modes("board") == {SharingMode.SLICE}
     delete_vendor_file(actor=SYSTEM, vendor_id=row.pk)
     assert known_vendor("board") is None
     with pytest.raises(NotFound):
         delete_vendor_file(actor=SYSTEM, vendor_id=row.pk)
     lines = AuditEntry.objects.filter(action__contains="vendor_file").order_by("pk")
     assert [line.action.split(".")[1] for line in lines] == [
-        "create_vendor_file", "change_vendor_file", "delete_vendor_file",
+        "create_vendor_file", "change_vendor_file", "change_vendor_file", "delete_vendor_file",
     ]  # fmt: skip
     assert lines[0].changes["device"] == "/dev/board{n}"
     assert lines[1].changes == {"also": [[], ["/dev/board{n}ctl"]]}
