@@ -22,6 +22,7 @@ from accounts.selectors import (
 )
 from agents.core.states import AgentState
 from agents.models import (
+    RETURNING,
     Agent,
     AgentDevice,
     AgentImage,
@@ -36,7 +37,7 @@ from agents.runtime.port_async import AsyncRuntime
 from agents.runtime.registry import async_runtime_for, runtime_for
 from common.actors import Actor
 from common.errors import NotFound
-from common.values.resources import CPU, MEM, ResourceSlots
+from common.values.resources import CPU, MEM, MILLI, ResourceSlots
 from common.values.text import quoted
 
 # Raw SQL because every session request runs it. OFFSET 0 makes PostgreSQL read the agents of the
@@ -51,7 +52,13 @@ _HAS_MACHINE = f"""
           AND device_api_version >= %(api_version)s::int AND NOT EXISTS (
             SELECT FROM unnest(%(slots)s::text[], %(amounts)s::bigint[]) AS wanted (name, amount) WHERE NOT EXISTS (
                 SELECT FROM {AgentSlot._meta.db_table} AS slot
-                WHERE slot.agent_id = agent.id AND slot.slot_name = wanted.name AND slot.capacity >= wanted.amount)))
+                WHERE slot.agent_id = agent.id AND slot.slot_name = wanted.name AND (
+                    slot.capacity >= wanted.amount OR slot.slot_name NOT IN ('{CPU}', '{MEM}')
+                    AND slot.capacity + {MILLI} * (
+                        SELECT count(*) FROM {AgentDevice._meta.db_table} AS device
+                        WHERE device.agent_id = agent.id AND device.slot_name = wanted.name
+                          AND device.is_present AND device.withheld = ANY(%(returning)s)
+                    ) >= wanted.amount))))
 """
 
 
@@ -193,7 +200,7 @@ class MachineTraits(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MachineSize:
-    """Total resources of a machine, and what it offers: its architecture, the common model of its
+    """Total resources of a machine, withheld devices among them, and what it offers: its architecture, the common model of its
     accelerators ("" if they differ), their least memory and API version.
     """
 
@@ -225,8 +232,8 @@ def machine_sizes(actor: Actor, project: Project) -> dict[str, list[MachineSize]
     )
     amounts: dict[tuple[str, int], dict[str, int]] = {}
     offers: dict[tuple[str, int], MachineTraits] = {}
-    for group, agent_id, *offered, slot_name, capacity in rows.values_list(
-        *(f"agent__{name}" for name in columns), "slot_name", "capacity"
+    for group, agent_id, *offered, slot_name, capacity in rows.with_installed().values_list(
+        *(f"agent__{name}" for name in columns), "slot_name", "installed"
     ):
         offers[group, agent_id] = MachineTraits(*offered)
         amounts.setdefault((group, agent_id), {})[slot_name] = capacity
@@ -237,8 +244,8 @@ def machine_sizes(actor: Actor, project: Project) -> dict[str, list[MachineSize]
 
 
 def has_machine_for(group: ResourceGroup, slots: ResourceSlots, needs: MachineTraits) -> bool:
-    """True if an agent in use of the group, when empty, could hold these slots and has what `needs`
-    says. One query, which stops at the first match.
+    """True if an agent in use of the group, when empty and with its withheld devices given out again,
+    could hold these slots and has what `needs` says. One query, which stops at the first match.
     """
     with connection.cursor() as cursor:
         parameters: dict[str, Any] = {
@@ -249,6 +256,7 @@ def has_machine_for(group: ResourceGroup, slots: ResourceSlots, needs: MachineTr
             "api_version": needs.device_api_version,
             "slots": list(slots),
             "amounts": list(slots.values()),
+            "returning": [*RETURNING],
         }
         cursor.execute(_HAS_MACHINE, parameters)
         return bool(cursor.fetchone()[0])

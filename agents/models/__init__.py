@@ -1,6 +1,6 @@
 """All tables of this app."""
 
-from agents.models.accelerator import MODEL_LENGTH, AgentDevice, Withheld
+from agents.models.accelerator import MODEL_LENGTH, RETURNING, AgentDevice, Withheld
 from agents.models.agent import DEVICE_FIELDS, Agent, AgentImage, AgentQuerySet, AgentSlot
 from agents.models.authority import Authority, Realm, SshKey
 from agents.models.connection import KIND_TITLES, ConnectionKind, credentials_of
@@ -34,6 +34,7 @@ __all__ = [
     "MOST_HALF_LIFE_S",
     "MOST_NOTICE_S",
     "MOST_OVERCOMMIT",
+    "RETURNING",
     "Agent",
     "AgentDevice",
     "AgentImage",

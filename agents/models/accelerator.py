@@ -20,6 +20,16 @@ class Withheld(models.TextChoices):
     UNAVAILABLE = "unavailable", "Its engine could not give it to a session"
 
 
+RETURNING = (
+    Withheld.BUSY,
+    Withheld.QUARANTINE,
+    Withheld.ADMINISTRATOR,
+    Withheld.HELPER,
+    Withheld.UNAVAILABLE,
+)
+"""Reasons after which a device is expected back as it was, so that requests wait for it."""
+
+
 class AgentDevice(models.Model):
     """One accelerator of an agent, or one partition of it (`parent_id`, `profile`).
 

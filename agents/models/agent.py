@@ -5,19 +5,19 @@ from typing import Any, ClassVar, Self
 from django.contrib.postgres.expressions import ArraySubquery
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
-from django.db.models import OuterRef, Q
-from django.db.models.functions import JSONObject
+from django.db.models import Count, F, OuterRef, Q, Subquery
+from django.db.models.functions import Coalesce, JSONObject
 from django.utils.translation import gettext_lazy
 
 from accounts.models import name_validator
 from agents.core.states import STATE_TITLES, AgentState
-from agents.models.accelerator import MODEL_LENGTH, AgentDevice
+from agents.models.accelerator import MODEL_LENGTH, RETURNING, AgentDevice
 from agents.models.connection import credentials_of
 from agents.models.resource_group import ResourceGroup
 from agents.runtime.addresses import SIMULATED
 from agents.runtime.port import Credentials
 from common import clock
-from common.values.resources import ResourceSlots
+from common.values.resources import MILLI, ResourceSlots
 
 DEVICE_FIELDS = (  # accelerator fields shown on pages and in REST
     "slot_name", "device_id", "index", "model", "mem_bytes", "numa_node", "link_group", "is_present", "missing_since",
@@ -131,6 +131,11 @@ class Agent(models.Model):
         return ResourceSlots({slot.slot_name: slot.capacity for slot in self.slots.all()})
 
     @property
+    def installed(self) -> ResourceSlots:
+        """Capacity with withheld devices that are expected back, of slots loaded `with_installed`."""
+        return ResourceSlots({slot.slot_name: slot.installed for slot in self.slots.all()})
+
+    @property
     def allocatable(self) -> ResourceSlots:
         """Capacity including over-commit: the most that all its kernels together may get."""
         return ResourceSlots({slot.slot_name: slot.allocatable for slot in self.slots.all()})
@@ -138,6 +143,16 @@ class Agent(models.Model):
     @property
     def occupied(self) -> ResourceSlots:
         return ResourceSlots({slot.slot_name: slot.occupied for slot in self.slots.all()})
+
+
+class AgentSlotQuerySet(models.QuerySet["AgentSlot"]):
+    def with_installed(self) -> Self:
+        """Annotate each slot with `installed`: its capacity, and the withheld devices that are expected back."""
+        withheld = AgentDevice.objects.filter(
+            agent=OuterRef("agent"), slot_name=OuterRef("slot_name"), is_present=True, withheld__in=RETURNING
+        )
+        count = Subquery(withheld.order_by().values("agent").values_list(Count("pk")))
+        return self.annotate(installed=F("capacity") + MILLI * Coalesce(count, 0))
 
 
 class AgentSlot(models.Model):
@@ -153,6 +168,9 @@ class AgentSlot(models.Model):
     capacity = models.BigIntegerField()
     surplus = models.BigIntegerField(default=0, db_default=0, editable=False)
     occupied = models.BigIntegerField(default=0, editable=False)
+    installed: int  # only if loaded `with_installed`
+
+    objects: ClassVar = AgentSlotQuerySet.as_manager()
 
     class Meta:
         ordering = ("agent_id", "slot_name")

@@ -7,7 +7,7 @@ This module alone converts to and from the units of users and the API: cores, "4
 """
 
 import re
-from collections.abc import ItemsView, Iterable, Iterator, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 
 from common.i18n import gettext as _
@@ -103,6 +103,22 @@ class ResourceSlots(Mapping[str, int]):
 
     def to_json(self) -> dict[str, int]:
         return dict(self._amounts)
+
+
+def placeable_count(
+    containers: Sequence[ResourceSlots], machines: Sequence[ResourceSlots], *, is_spread: bool
+) -> int:
+    """Return how many containers of these amounts fit on machines of these, each as a whole and the
+    largest first; `is_spread`: each on another machine.
+    """
+    free, placed = list(machines), 0
+    for slots in sorted(containers, key=lambda each: sorted(each.values()), reverse=True):
+        place = next((number for number, room in enumerate(free) if slots.fits_in(room)), None)
+        if place is not None:
+            placed += 1
+            rest = ResourceSlots() if is_spread else free[place] - slots
+            free[place] = rest
+    return placed
 
 
 def is_slot_name(text: str) -> bool:

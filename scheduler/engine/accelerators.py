@@ -38,7 +38,7 @@ class PartlyFreeDevice(NamedTuple):
 class SlotDevices(NamedTuple):
     """Devices of one slot of an agent: total number, number of unshared free ones, and shared ones
     with capacity left. `links`: number of devices of each link group; `free_links`: of unshared free
-    ones, in the same order.
+    ones, in the same order. `withheld`: number of those beside `total` that are expected back.
     """
 
     slot_name: str
@@ -47,6 +47,7 @@ class SlotDevices(NamedTuple):
     open: tuple[PartlyFreeDevice, ...] = ()
     links: tuple[int, ...] = ()
     free_links: tuple[int, ...] = ()
+    withheld: int = 0
 
 
 class DeviceShare(NamedTuple):

@@ -9,7 +9,7 @@ from itertools import chain
 from operator import attrgetter, methodcaller
 from uuid import UUID
 
-from common.values.resources import CPU, MEM, MILLI, ResourceSlots
+from common.values.resources import CPU, MEM, MILLI, ResourceSlots, placeable_count
 from scheduler.engine.accelerators import whole_slot
 from scheduler.engine.agent_views import AgentView
 from scheduler.engine.capacity.ledger import Until
@@ -29,7 +29,7 @@ from scheduler.engine.plan import (
 )
 from scheduler.engine.policy.quota_tracker import QuotaTracker
 from scheduler.engine.snapshot import PendingSession, Requirements
-from scheduler.engine.values import Demand, HostCriteria, ReasonCode
+from scheduler.engine.values import NO_SLOTS, Demand, Gang, HostCriteria, ReasonCode
 
 MOST_IN_A_SUM = 1000  # vectors: the sum of more could overflow a field
 ANY_PRIORITY = sys.maxsize
@@ -207,6 +207,10 @@ class Explainer:
         free, capacity = self._free_and_capacity(request_class)
         reserved = self._windows.blocking(request_class, until)
         reason, room = self._reason(request_class, until, requests, free, capacity, reserved)
+        withheld = NO_SLOTS
+        if reason in (ReasonCode.NEVER_FITS, ReasonCode.NO_SUCH_DEVICE):
+            withheld = missing_withheld(requirements, self._tracker.agents.all_views)
+            reason = ReasonCode.DEVICES_WITHHELD if withheld else reason
 
         nearest = {request: self._layout.nearest(request, room.vectors) for request in requests}
         blocked = [request for request, found in nearest.items() if not self._layout.fits(request, found)]
@@ -225,6 +229,7 @@ class Explainer:
             unreached_hosts=self._unreached_hosts(request_class)
             if reason is ReasonCode.STORAGE_UNREACHED
             else (),
+            withheld=withheld,
             device_model=requirements.device_model,
             unmet=unmet_demand(requirements, self._tracker.agents.all_views)
             if reason is ReasonCode.NO_SUCH_DEVICE
@@ -404,6 +409,25 @@ class Explainer:
             for name, amount in together.items():
                 total[name] = total.get(name, 0) + amount
         return FreeCapacity(self._layout.outermost(for_one), ResourceSlots(total))
+
+
+def missing_withheld(requirements: Requirements, agents: Sequence[AgentView]) -> ResourceSlots:
+    """Return the withheld devices of the slots that the session asks for, on agents that suit it, if it
+    could start once these were back on the empty agents; else nothing.
+    """
+    if not any(devices.withheld for agent in agents for devices in agent.devices):
+        return NO_SLOTS
+    anywhere = replace(requirements, linked_devices=False)  # links count devices that are usable now
+    suiting = [agent for agent in agents if anywhere.suits(agent)]
+    withheld = [
+        ResourceSlots({each.slot_name: MILLI * each.withheld for each in agent.devices}) for agent in suiting
+    ]
+    whole = [agent.largest + more for agent, more in zip(suiting, withheld, strict=True)]
+    kernels = (requirements.total,) if requirements.gang is Gang.ONE_MACHINE else requirements.kernels
+    if placeable_count(kernels, whole, is_spread=requirements.gang is Gang.SPREAD) < len(kernels):
+        return NO_SLOTS
+    total = sum(withheld, NO_SLOTS)
+    return ResourceSlots({name: total[name] for name in requirements.total})
 
 
 def unmet_demand(requirements: Requirements, agents: Iterable[AgentView]) -> UnmetDemand | None:

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from common.values.resources import ResourceSlots
 from scheduler.engine.snapshot import Accumulation, PendingSession, Quota
-from scheduler.engine.values import Demand, Gang, PlacementGroup, ReasonCode
+from scheduler.engine.values import NO_SLOTS, Demand, Gang, PlacementGroup, ReasonCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +115,7 @@ class Explanation:
     device_model: str = ""  # requested model
     unmet: UnmetDemand | None = None  # no_such_device
     unreached_hosts: tuple[str, ...] = ()  # storage_unreached
+    withheld: ResourceSlots = NO_SLOTS  # devices_withheld: those of the agents that could run it
     devices: FreeDevices | None = None  # fragmented: amounts suffice, single devices do not
     linked: LinkedRoom | None = None  # fragmented: enough devices are free, but not linked
     gang: Gang = Gang.ANYWHERE

@@ -80,6 +80,7 @@ class ReasonCode(StrEnum):
     AGENT_UNAVAILABLE = "agent_unavailable"  # the one agent it must run on is not schedulable
     STORAGE_UNREACHED = "storage_unreached"  # no agent reaches the storage hosts of its folders
     NO_SUCH_DEVICE = "no_such_device"  # no agent meets all demands on devices
+    DEVICES_WITHHELD = "devices_withheld"  # fits only with devices that are withheld now, as by quarantine
     NEVER_FITS = "never_fits"  # not even on an empty group
     NO_CAPACITY = "no_capacity"  # more than is free in the group
     BUDGET_SPENT = "budget_spent"  # of its project or owner; starts with the next period

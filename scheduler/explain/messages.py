@@ -224,6 +224,16 @@ def _never_fits(why: Explanation) -> Message:
     return text, {"short": short, "room": room, "count": why.kernel_count}
 
 
+def _devices_withheld(why: Explanation) -> Message:
+    names = [*why.withheld]
+    text = gettext_noop(
+        "Waits for {asked}: agents of resource group “{group}” that could run it have {withheld} that are in quarantine or"
+        " withheld for another reason. It starts when enough of them are released: ask an administrator, or cancel it and ask"
+        " for less."
+    )
+    return text, {"asked": _slots_like(why.requested, names), "withheld": why.withheld.to_json()}
+
+
 def _no_capacity(why: Explanation) -> Message:
     if why.kernel_count == 1:
         short = _missing_slots(why.requested, why.best_agent)
@@ -488,6 +498,7 @@ MESSAGES: dict[ReasonCode, Callable[[Explanation], Message]] = {
     ReasonCode.STORAGE_UNREACHED: _storage_unreached,
     ReasonCode.NO_SUCH_DEVICE: _no_such_device,
     ReasonCode.NEVER_FITS: _never_fits,
+    ReasonCode.DEVICES_WITHHELD: _devices_withheld,
     ReasonCode.NO_CAPACITY: _no_capacity,
     ReasonCode.BUDGET_SPENT: _budget_spent,
     ReasonCode.LIMIT_REACHED: _limit_reached,

@@ -79,7 +79,7 @@ NO_KINDS: Mapping[UUID, Kind] = MappingProxyType({})
 # Reasons for which the end of running sessions does not help.
 NOT_FOR_ROOM = frozenset(
     {
-        ReasonCode.NO_AGENTS, ReasonCode.AGENT_UNAVAILABLE, ReasonCode.STORAGE_UNREACHED, ReasonCode.NO_SUCH_DEVICE, ReasonCode.NEVER_FITS, ReasonCode.LIMIT_REACHED,
+        ReasonCode.NO_AGENTS, ReasonCode.AGENT_UNAVAILABLE, ReasonCode.STORAGE_UNREACHED, ReasonCode.NO_SUCH_DEVICE, ReasonCode.NEVER_FITS, ReasonCode.DEVICES_WITHHELD, ReasonCode.LIMIT_REACHED,
         ReasonCode.BUDGET_SPENT, ReasonCode.PLACEMENT_RULE, ReasonCode.GROUP_PAUSED,
     }
 )  # fmt: skip

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from django.db.models import Exists, OuterRef
 
 from agents.core.isolation import SharingMode
-from agents.models import Agent, AgentDevice, ResourceGroup, SharingRule
+from agents.models import RETURNING, Agent, AgentDevice, ResourceGroup, SharingRule
 from agents.vendors.sharing import vendors_with
 from common.db.rows import read_rows
 from common.values.resources import MILLI
@@ -40,7 +40,8 @@ _DEVICES = f"""
            array_agg(ARRAY[id, sharer])
                FILTER (WHERE sharer IS NOT NULL AND occupied > 0 AND occupied < %(whole)s) AS sharers,
            array_agg(linked ORDER BY link_group) FILTER (WHERE is_first) AS links,
-           array_agg(linked_free ORDER BY link_group) FILTER (WHERE is_first) AS free_links
+           array_agg(linked_free ORDER BY link_group) FILTER (WHERE is_first) AS free_links,
+           count(*) FILTER (WHERE is_present AND withheld = ANY(%(returning)s)) AS withheld
     FROM device GROUP BY agent_id, slot_name ORDER BY agent_id, slot_name
 """
 
@@ -58,6 +59,7 @@ class _DeviceCounts(NamedTuple):
     sharers: list[tuple[int, int]] | None
     links: list[int] | None
     free_links: list[int] | None
+    withheld: int
 
 
 class GroupDevices(NamedTuple):
@@ -78,13 +80,14 @@ def read_devices(group: ResourceGroup) -> GroupDevices:
         "whole": MILLI,
         "mps": SharingMode.MPS.value,
         "mps_vendors": vendors_with(SharingMode.MPS),
+        "returning": [*RETURNING],
     }
     for row in read_rows(_DeviceCounts, _DEVICES, parameters):
         if row.sharers:
             sharers.setdefault(row.agent_id, {}).update(dict(row.sharers))
         shared = tuple([PartlyFreeDevice(device_id, free) for device_id, free in row.shared or ()])
         links, free_links = tuple(row.links or ()), tuple(row.free_links or ())
-        devices = SlotDevices(row.slot_name, row.total, row.whole, shared, links, free_links)
+        devices = SlotDevices(row.slot_name, row.total, row.whole, shared, links, free_links, row.withheld)
         found.setdefault(row.agent_id, []).append(devices)
     alike: dict[tuple[SlotDevices, ...], tuple[SlotDevices, ...]] = {}  # most agents share one object
     by_agent = {

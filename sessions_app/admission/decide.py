@@ -12,7 +12,7 @@ from accounts.core import allow_lists
 from accounts.limits import check_limits
 from common.errors import BerthError, InvalidInput, LimitExceeded
 from common.i18n import paragraph
-from common.values.resources import ResourceSlots, format_slots
+from common.values.resources import ResourceSlots, format_slots, placeable_count
 from images.selectors import allow_list_values
 from sessions_app.admission.inputs import AdmissionInputs
 from sessions_app.admission.names import name_conflict
@@ -160,20 +160,6 @@ def _check_cluster(inputs: AdmissionInputs) -> None:
     ).format(asked=request.cluster_size, group=inputs.group.name, count=placed)
     hint = _("Ask for fewer containers, or choose another resource group.")
     raise LimitExceeded(sentence, hint=hint, fields={"cluster_size": [paragraph([sentence, hint])]})
-
-
-def placeable_count(
-    containers: Sequence[ResourceSlots], capacities: Sequence[ResourceSlots], *, is_spread: bool
-) -> int:
-    """Return how many of the containers fit on empty machines, the largest first."""
-    free, placed = list(capacities), 0
-    for slots in sorted(containers, key=lambda each: sorted(each.values()), reverse=True):
-        place = next((number for number, room in enumerate(free) if slots.fits_in(room)), None)
-        if place is not None:
-            placed += 1
-            rest = ResourceSlots() if is_spread else free[place] - slots
-            free[place] = rest
-    return placed
 
 
 def _no_machine(inputs: AdmissionInputs, elsewhere: Sequence[str]) -> LimitExceeded:

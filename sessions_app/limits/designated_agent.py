@@ -1,8 +1,9 @@
 """Checks the agent that a request names: the only one it may run on, or the preferred one."""
 
+from django.db.models import Prefetch
 from django.utils.translation import gettext as _
 
-from agents.models import Agent, ResourceGroup
+from agents.models import Agent, AgentSlot, ResourceGroup
 from common.errors import LimitExceeded, NotFound
 from common.values.resources import format_slots
 from common.values.text import quoted
@@ -21,7 +22,11 @@ def find_designated_agent(group: ResourceGroup, request: SessionRequest) -> Agen
     if not request.designated_agent:
         return None
     machines = Agent.objects.in_use().filter(resource_group=group).order_by("name")
-    agent = machines.filter(name=request.designated_agent).prefetch_related("slots").first()
+    agent = (
+        machines.filter(name=request.designated_agent)
+        .prefetch_related(Prefetch("slots", AgentSlot.objects.with_installed()))
+        .first()
+    )
     if agent is None:
         sentence = _("The resource group “{group}” has no machine {name}.").format(
             group=group.name, name=quoted(request.designated_agent)
@@ -33,13 +38,12 @@ def find_designated_agent(group: ResourceGroup, request: SessionRequest) -> Agen
 
 
 def check_designated_agent(agent: Agent, image: ContainerImage, request: SessionRequest) -> None:
-    """Raise LimitExceeded if the session must run on this machine and would not fit an empty one.
-
-    No query.
+    """Raise LimitExceeded if the session must run on this machine and would not fit an empty one, with the
+    devices that are withheld now. No query.
     """
     if request.may_run_elsewhere:
         return
-    requested, model, capacity = request.slots_at_once[0], request.device_model, agent.capacity
+    requested, model, capacity = request.slots_at_once[0], request.device_model, agent.installed
     if agent.architecture != image.architecture:
         sentence = _("The machine “{agent}” is {has}, and the image {image} is for {wants}.").format(
             agent=agent.name, has=agent.architecture, image=image, wants=image.architecture

@@ -45,6 +45,7 @@ _SHORT_REASONS: dict[str, tuple[str, ...]] = {
         gettext_noop("No such device: {asked} requested, {most} at most"),
         gettext_noop("No such device"),
     ),
+    "devices_withheld": (gettext_noop("In quarantine or withheld: {withheld}"),),
     "never_fits": (
         gettext_noop("Never fits: {short} requested, {room} at most"),
         gettext_noop("Never fits: {count} agents needed, {found} there"),

@@ -72,6 +72,7 @@ PUBLIC_REASONS = {
     "agent_unavailable": gettext_noop("Its agent takes no sessions now."),
     "storage_unreached": gettext_noop("No agent reaches its folders."),
     "no_such_device": gettext_noop("No agent has such devices."),
+    "devices_withheld": gettext_noop("Devices that it needs are in quarantine or withheld."),
     "never_fits": gettext_noop("Larger than any agent."),
     "no_capacity": gettext_noop("More than is free."),
     "fragmented": gettext_noop("Free in total, but not on one agent."),

@@ -8,18 +8,20 @@ import pytest
 
 from accounts.core.limits import Level
 from agents.core.states import AgentState
-from agents.models import Agent, AgentImage, AgentSlot, ResourceGroup
+from agents.machines.withholding import release_devices, withhold_devices
+from agents.models import Agent, AgentImage, AgentSlot, ResourceGroup, Withheld
 from agents.reservations.service import reserve_agents
 from agents.resource_groups.service import update_resource_group
 from common import clock
 from common.actors import SYSTEM
+from common.errors import LimitExceeded
 from images.models import ContainerImage
 from scheduler.engine import ReasonCode
 from scheduler.tick import run_tick
 from sessions_app.core.queue_options import Hold
 from sessions_app.models import ComputeSession
 from tests.db.accounts.budgets.test_budgets import budget
-from tests.factories_devices import give_devices
+from tests.factories_devices import devices_of, give_devices
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place
 
@@ -37,6 +39,12 @@ def never_fits(place: Place) -> ComputeSession:
     session = place.enqueue(resources=ALL)
     AgentSlot.objects.filter(slot_name="cpu").update(capacity=4000)
     return session
+
+
+def devices_withheld(place: Place) -> ComputeSession:
+    ids = [device.pk for device in give_devices(place.agent)]
+    withhold_devices(place.agent.pk, ids, kind=Withheld.QUARANTINE, because="Xid 79")
+    return place.enqueue(resources={"cpu": 1, "mem": "1g", "gpu": 2})
 
 
 def storage_unreached(place: Place) -> ComputeSession:
@@ -158,13 +166,14 @@ def image_missing(place: Place) -> ComputeSession:
 
 
 WAYS: tuple[Callable[[Place], ComputeSession], ...] = (
-    no_agents, never_fits, storage_unreached, no_such_device, no_capacity, budget_spent, limit_reached, fragmented, kept_free, priority, making_room,
+    no_agents, never_fits, devices_withheld, storage_unreached, no_such_device, no_capacity, budget_spent, limit_reached, fragmented, kept_free, priority, making_room,
     group_paused,
     placement_rule, reservation, start_time, dependency, group_closed, array_limit, image_missing,
 )  # fmt: skip
 SAID = {
     "no_agents": "takes x86_64 sessions now",
     "never_fits": "8 cores on one agent",
+    "devices_withheld": "could run it have 2 gpu that are in quarantine",
     "storage_unreached": "reaches the storage host of its folders: far. It starts when one does",
     "no_such_device": "with 2 GiB of memory each, but the largest",
     "no_capacity": "Waits for 8 cores",
@@ -208,6 +217,19 @@ def test_containers_that_need_agents_of_their_own_name_the_host_that_too_few_rea
     assert session.status_reason == "storage_unreached"
     assert "too few of resource group" in str(session.status_message)
     assert "of its folders: far. It starts when enough do" in str(session.status_message)
+
+
+def test_session_that_waits_for_a_quarantined_device_starts_when_it_is_released() -> None:
+    place = make_place()
+    waiting = devices_withheld(place)
+    with pytest.raises(LimitExceeded, match="has 1 core, 3 gpu"):
+        place.enqueue(resources={"cpu": 1, "mem": "1g", "gpu": 3})
+    run_tick(place.group.pk)
+    assert place.fresh(waiting).status == "PENDING"
+    ids = [device.pk for device in devices_of(place.agent)]
+    release_devices(place.agent.pk, ids, kind=Withheld.QUARANTINE)
+    run_tick(place.group.pk)
+    assert place.fresh(waiting).status == "SCHEDULED"
 
 
 def test_no_code_is_left_out() -> None:

@@ -153,6 +153,33 @@ def test_two_free_halves_are_no_whole_device_and_reason_says_so():
     assert "has more than 0 gpu whole" in str(message_for(deferral.explanation, "lab"))
 
 
+@pytest.mark.parametrize(
+    ("withheld", "asked", "expected"),
+    [
+        ((1, 1), session(1, 2000), ReasonCode.DEVICES_WITHHELD),  # one agent would have two again
+        ((1, 1), session(1, 3000), ReasonCode.NEVER_FITS),
+        ((1, 0), session(1, 2000, 1000), ReasonCode.DEVICES_WITHHELD),
+        ((1, 0), session(1, 2000, 2000), ReasonCode.NEVER_FITS),
+        ((1, 0), session(1, 2000, 1000, gang=Gang.SPREAD), ReasonCode.DEVICES_WITHHELD),
+        ((2, 0), session(1, *[1000] * 3, gang=Gang.SPREAD), ReasonCode.NEVER_FITS),
+        ((2, 0), session(1, 1000, 2000, gang=Gang.ONE_MACHINE), ReasonCode.DEVICES_WITHHELD),
+        ((1, 1), session(1, 2000, linked_devices=True), ReasonCode.DEVICES_WITHHELD),
+        ((1, 1), session(1, 2000, device_mem_bytes=1), ReasonCode.NO_SUCH_DEVICE),
+    ],
+)
+def test_session_waits_for_withheld_devices_if_it_fits_with_them(
+    withheld: tuple[int, ...], asked: PendingSession, expected: ReasonCode
+):
+    agents = [
+        replace(agent(number, 1, whole=1), devices=(SlotDevices("gpu", 1, 1, withheld=count),))
+        for number, count in enumerate(withheld, 1)
+    ]
+    [deferral] = decide(agents, asked).deferrals
+    assert deferral.reason is expected
+    if expected is ReasonCode.DEVICES_WITHHELD:
+        assert deferral.explanation.withheld == ResourceSlots({"gpu": 1000 * sum(withheld)})
+
+
 @pytest.mark.parametrize(("are_known", "names"), [(True, {"gpu"}), (False, set())])
 def test_reason_states_capacity_of_one_device_if_devices_are_known(are_known: bool, names: set[str]):
     asked, one = session(1, 500), agent(1, 2, 700, whole=1)
