@@ -4,7 +4,8 @@
 it was removed, so that a process that died leaves nothing behind.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
@@ -38,18 +39,14 @@ log = structlog.get_logger(__name__)
 
 
 def ensure_group(agent: Agent, container: str, devices: Sequence[AgentDevice]) -> bool:
-    """Have the devices of a container form a group if their vendor wants one; return True if the rows of
-    devices may have changed. May be repeated. Raises DeviceUnavailable, RuntimeFault.
+    """Have the devices of a container form a group if there are several and their vendor wants one; return
+    True if the rows of devices may have changed. May be repeated. Raises DeviceUnavailable, RuntimeFault.
     """
     vendor = _grouping_vendor(agent, devices)
-    if vendor is None or (len(devices) < 2 and not agent.data.get(GROUPS)):
+    if vendor is None or len(devices) < 2:
         return False
-    with try_exclusive(_lock(agent)) as is_mine:
-        if not is_mine:
-            raise RuntimeUnavailable("A group of the machine's devices is being made or removed.")
+    with _locked(agent):
         _read_again(agent)  # indices may have changed since, also by a process that died
-        if len(devices) < 2:
-            return True
         number = _record(agent, vendor, container, devices)
         if not _is_formed(agent, vendor, devices, number):
             group = _group_of(vendor)
@@ -62,13 +59,27 @@ def ensure_group(agent: Agent, container: str, devices: Sequence[AgentDevice]) -
     return True
 
 
+@contextmanager
+def keep_indices(agent: Agent, devices: Sequence[AgentDevice]) -> Iterator[bool]:
+    """Keep the indices of the machine's devices as they are until the block ends, in which a container
+    with these devices starts; yield True if their rows may have changed since they were loaded. Raises
+    RuntimeFault.
+    """
+    if _grouping_vendor(agent, devices) is None:
+        yield False
+        return
+    with _locked(agent):
+        agent.refresh_from_db(fields=["data"])
+        if agent.data.get(GROUPS):  # who changed indices last may have died before it read them again
+            _read_again(agent)
+        yield True
+
+
 def remove_group(agent: Agent, container: str) -> None:
     """Remove the group of a container that is gone. Succeeds if it has none. Raises RuntimeFault."""
     if container not in agent.data.get(GROUPS, {}):
         return
-    with try_exclusive(_lock(agent)) as is_mine:
-        if not is_mine:
-            raise RuntimeUnavailable("A group of the machine's devices is being made or removed.")
+    with _locked(agent):
         _read_again(agent)
         agent.refresh_from_db(fields=["data"])
         told = agent.data.get(GROUPS, {}).get(container)
@@ -174,5 +185,17 @@ def _group_of(vendor: VendorDescription) -> Group:
     return vendor.grant.group
 
 
-def _lock(agent: Agent) -> str:
-    return f"device groups of agent {agent.pk}"
+@contextmanager
+def _locked(agent: Agent) -> Iterator[None]:
+    """Keep other processes from changing groups, and with them indices. Raises RuntimeUnavailable if one
+    does now.
+    """
+    with try_exclusive(indices_lock(agent)) as is_mine:
+        if not is_mine:
+            raise RuntimeUnavailable("Devices of the machine are being grouped, or given by their index.")
+        yield
+
+
+def indices_lock(agent: Agent) -> str:
+    """Return the name of the lock of who changes, or relies on, the indices of the agent's devices."""
+    return f"device indices of agent {agent.pk}"

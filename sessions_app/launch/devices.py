@@ -1,13 +1,15 @@
 """Accelerators of the containers that are being launched."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from uuid import UUID
 
 from agents.accelerators.grant import NO_DEVICES, DeviceGrant
 from agents.machines.grants import DevicePart, allowed_extras, grant_devices, withhold_failed_devices
 from agents.models import AgentDevice
-from agents.runtime.port import DeviceUnavailable
-from agents.sharing.device_groups import ensure_group
+from agents.runtime.port import ContainerStatus, DeviceUnavailable
+from agents.selectors import runtime_of
+from agents.sharing.device_groups import ensure_group, keep_indices
 from common.values.resources import CPU, MEM
 from sessions_app.models import ComputeSession, Kernel
 
@@ -38,6 +40,25 @@ def form_groups(kernel: Kernel, parts: Sequence[DevicePart]) -> bool:
     loaded again. Raises DeviceUnavailable, RuntimeFault.
     """
     return ensure_group(kernel.placed_agent, kernel.container_name, [part.row for part in parts])
+
+
+@contextmanager
+def kept_grant(
+    session: ComputeSession, kernel: Kernel, parts: Sequence[DevicePart], grant: DeviceGrant
+) -> Iterator[DeviceGrant]:
+    """Yield the grant, which is right until the block ends, in which the kernel's container starts: where
+    devices are given by an index that may have changed, it is made again, and so is a container that a
+    launch which died has left. Raises DeviceUnavailable, RuntimeFault.
+    """
+    agent = kernel.placed_agent
+    with keep_indices(agent, [part.row for part in parts]) as may_have_changed:
+        if may_have_changed:  # whole devices only, so that the grant has nothing but them
+            grant = kernel_grant(session, kernel, allocated_parts([kernel])[kernel.pk])
+            runtime = runtime_of(agent)
+            left = runtime.inspect_container(kernel.container_name)
+            if left is not None and left.status is ContainerStatus.CREATED:
+                runtime.remove_container(kernel.container_name)
+        yield grant
 
 
 def kernel_grant(session: ComputeSession, kernel: Kernel, parts: Sequence[DevicePart]) -> DeviceGrant:

@@ -139,8 +139,9 @@ def _launch(session: ComputeSession) -> None:
     advance_status(session, Status.STARTING, Reason.IMAGE_READY)
     delivered = []
     for kernel, plan in plans.items():
-        with _withholding(kernel, parts):
-            if start_kernel(kernel, plan, setup and setup[1]):
+        own = parts.get(kernel.pk, ())
+        with _withholding(kernel, parts), devices.kept_grant(session, kernel, own, plan.grant) as grant:
+            if start_kernel(kernel, replace(plan, grant=grant), setup and setup[1]):
                 delivered.append(kernel)
         device_shares.record_isolation(session, kernel, parts.get(kernel.pk, ()), shared[kernel])
     if setup is not None:

@@ -19,7 +19,7 @@ from agents.runtime.docker.sync_runtime import DockerRuntime
 from agents.runtime.port import HelperSpec, MountSpec, ProcessResult
 from agents.runtime.registry import adopt_runtime
 from agents.sharing import device_groups
-from agents.sharing.device_groups import ensure_group, remove_group, remove_unused_groups
+from agents.sharing.device_groups import ensure_group, keep_indices, remove_group, remove_unused_groups
 from tests import engines
 from tests.factories_sessions import make_place
 
@@ -136,6 +136,10 @@ def test_two_npus_of_a_session_form_a_group_until_it_ends(machine: Machine, agen
     pairs = {("/dev/rbln1", "/dev/rbln0"), ("/dev/rbln2", "/dev/rbln1"), ("/dev/rsd1", "/dev/rsd0")}
     assert nodes(agent, "a", "b") == {DeviceNode(*pair) for pair in pairs}
     assert DeviceNode("/dev/rbln0", "/dev/rbln0") in nodes(agent, "c")  # its index was read again
+    agent.devices.filter(device_id="rebellions:c").update(index=9)
+    with keep_indices(agent, npus(agent, "c")) as may_have_changed:
+        assert may_have_changed  # and is read again before a container starts with it
+        assert DeviceNode("/dev/rbln0", "/dev/rbln0") in nodes(agent, "c")
 
     for _ in range(2):
         remove_group(agent, "pair")

@@ -14,9 +14,12 @@ from agents.models import Agent, AgentDevice, AgentSlot, Withheld
 from agents.runtime.port import ContainerSpec, ContainerState, DeviceUnavailable
 from agents.runtime.registry import adopt_runtime
 from agents.runtime.simulated.runtime import SimulatedRuntime
+from agents.sharing.device_groups import indices_lock
 from common import clock
+from common.db.advisory_locks import locked_subjects
 from scheduler.tick import run_tick
 from sessions_app.core.states import Reason, Status
+from sessions_app.launch import launcher
 from sessions_app.launch.launcher import launch_session
 from sessions_app.launch.terminator import end_session
 from sessions_app.models import ComputeSession, KernelAllocation, SessionTransition
@@ -185,6 +188,46 @@ def test_session_that_is_stopped_while_its_device_fails_is_not_tried_again(
     launched(place, session)
     terminate_session(actor=actor_for(place.owner), session_id=session.pk)
     assert ended(place, session).status == Status.ERROR
+
+
+def test_container_gets_its_device_though_indices_change_while_its_image_is_pulled(
+    place: Place, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    AgentDevice.objects.update(vendor="rebellions", facts={"set": 0})
+    AgentSlot.objects.filter(slot_name="rocm").update(slot_name="atom")
+    AgentDevice.objects.update(slot_name="atom")
+    agent = Agent.objects.get(pk=place.agent.pk)
+    agent.data["device_nodes"] |= dict.fromkeys(("/dev/rbln0", "/dev/rbln1", "/dev/rsd0"), 0)
+    agent.save()
+    session = place.place(resources={"cpu": 1, "mem": "1g", "atom": 1})
+
+    def regroup(*_: object) -> None:  # as another session's group does
+        AgentDevice.objects.filter(device_id="0x0").update(index=1)
+        AgentDevice.objects.filter(device_id="0x1").update(index=0)
+
+    def killed(name: str) -> None:
+        raise SystemExit
+
+    with monkeypatch.context() as patch:  # leaves a container with the node of the old index
+        patch.setattr(engine, "start_container", killed)
+        with pytest.raises(SystemExit):
+            launch_session(session.pk)
+    assert engine.specs.pop().grant.nodes[0].path == "/dev/rbln0"
+
+    start, held = engine.start_container, []
+
+    def start_container(name: str) -> None:
+        held.append(locked_subjects([indices_lock(agent)]))
+        start(name)
+
+    monkeypatch.setattr(launcher, "ensure_image", regroup)
+    monkeypatch.setattr(engine, "start_container", start_container)
+    assert launched(place, session).status == Status.RUNNING
+    assert AgentDevice.objects.get(occupied=1000).index == 1
+    [spec] = engine.specs
+    assert {node.path for node in spec.grant.nodes} == {"/dev/rbln1", "/dev/rsd0"}
+    assert held == [{indices_lock(agent)}]
+    assert not locked_subjects([indices_lock(agent)])
 
 
 def test_device_of_an_unknown_vendor_is_refused_not_left_out(place: Place, engine: Engine) -> None:
