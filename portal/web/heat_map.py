@@ -54,7 +54,7 @@ def draw_machines(
 ) -> list[tuple[DeviceMachine, MachinePicture]]:
     """Return each machine with its picture. `percents` is the use of devices by primary key."""
     titles = {state: _(title).lower() for state, title in STATE_TITLES.items()}
-    uses = {pk: _Use.of(percent) for pk, percent in percents.items()}
+    uses = {pk: _USES[max(0, min(100, int(percent)))] for pk, percent in percents.items()}
     drawn: dict[tuple[tuple[DeviceCell, ...], tuple[_Use | None, ...]], MachinePicture] = {}
     found = []
     for machine in machines:
@@ -96,6 +96,9 @@ class _Use(IntEnum):
     @classmethod
     def of(cls, percent: float) -> "_Use":
         return cls.IDLE if percent < IDLE_PERCENT else cls(min(3, int(percent) // QUARTER))
+
+
+_USES = tuple(map(_Use.of, range(101)))  # by percent
 
 
 class _Look(NamedTuple):
