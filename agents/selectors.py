@@ -266,7 +266,7 @@ def has_machine_for(group: ResourceGroup, slots: ResourceSlots, needs: MachineTr
 class SlotCapacity:
     """Capacity of one slot on the agents in use of a group, in base units.
 
-    `largest` is the largest capacity of one agent; `most_free` is the most that one agent that
+    `largest` is the largest capacity of one agent, withheld devices included; `most_free` is the most that one agent that
     accepts sessions has free for one session. `capacity` (including over-commit) and `occupied`
     (allocated) are sums over all agents.
     """
@@ -308,41 +308,65 @@ def slot_capacities_by_group(actor: Actor, *, architecture: str = "") -> dict[in
     )
     found_rows = list(rows)
     groups_with_devices = {row[0] for row in found_rows if row[1] not in (CPU, MEM)}
-    devices = max_free_devices(groups_with_devices, architecture) if groups_with_devices else {}
+    devices = device_rooms(groups_with_devices, architecture) if groups_with_devices else {}
     found: dict[int, dict[str, SlotCapacity]] = {}
     for group_id, slot_name, largest, most_free, allocatable, occupied in found_rows:
-        free = most_free or 0 if slot_name in (CPU, MEM) else devices.get((group_id, slot_name), 0)
+        free = most_free or 0
+        if slot_name not in (CPU, MEM):
+            free, largest = devices.get((group_id, slot_name), DeviceRoom(0, largest))
         capacity = SlotCapacity(largest, max(free, 0), int(allocatable), int(occupied))
         found.setdefault(group_id, {})[slot_name] = capacity
     return found
 
 
-_MAX_FREE_DEVICES = f"""
+_DEVICE_ROOMS = f"""
     SELECT agent.resource_group_id, slot.slot_name,
-           max(least(slot.capacity, slot.capacity + slot.surplus - slot.occupied, dealt.most))
+           coalesce(max(least(slot.capacity, slot.capacity + slot.surplus - slot.occupied, dealt.most))
+               FILTER (WHERE agent.state = %(connected)s), 0),
+           max(slot.capacity + coalesce(dealt.withheld, 0))
     FROM {AgentSlot._meta.db_table} AS slot
     JOIN {Agent._meta.db_table} AS agent ON agent.id = slot.agent_id
     LEFT JOIN (
         SELECT agent_id, slot_name,
                coalesce(nullif(1000 * count(*) FILTER (WHERE is_usable AND occupied = 0), 0),
-                        max(1000 - occupied) FILTER (WHERE is_usable), 0) AS most
+                        max(1000 - occupied) FILTER (WHERE is_usable), 0) AS most,
+               1000 * count(*) FILTER (WHERE is_present AND withheld = ANY(%(returning)s)) AS withheld
         FROM {AgentDevice._meta.db_table} GROUP BY agent_id, slot_name
     ) AS dealt USING (agent_id, slot_name)
-    WHERE agent.resource_group_id = ANY(%s) AND agent.state = %s AND (agent.architecture = %s OR %s = '')
-        AND NOT slot.slot_name = ANY(%s)
+    WHERE agent.resource_group_id = ANY(%(groups)s) AND agent.state <> %(retired)s
+        AND %(architecture)s IN ('', agent.architecture) AND NOT slot.slot_name = ANY(%(others)s)
     GROUP BY agent.resource_group_id, slot.slot_name
 """
 
 
-def max_free_devices(group_ids: Collection[int], architecture: str = "") -> dict[tuple[int, str], int]:
-    """Return the largest amount of an accelerator that one session can get on one machine now, as
-    {(group id, slot): amount}. If the devices of a machine are known individually, it is the sum of
-    its free whole devices, else the largest free share of one. One query.
+class DeviceRoom(NamedTuple):
+    """Amount of an accelerator that one session can get on one machine now, and the most that one machine
+    has, with devices that are withheld now.
     """
+
+    most_free: int
+    largest: int
+
+
+def device_rooms(group_ids: Collection[int], architecture: str = "") -> dict[tuple[int, str], DeviceRoom]:
+    """Return the room for accelerators by group id and slot. If the devices of a machine are known
+    individually, what is free is the sum of its free whole devices, else the largest free share of one.
+    One query.
+    """
+    parameters = {
+        "groups": [*group_ids],
+        "architecture": architecture,
+        "connected": AgentState.CONNECTED.value,
+        "retired": AgentState.RETIRED.value,
+        "others": [CPU, MEM],
+        "returning": [*RETURNING],
+    }
     with connection.cursor() as cursor:
-        state = AgentState.CONNECTED.value
-        cursor.execute(_MAX_FREE_DEVICES, [[*group_ids], state, architecture, architecture, [CPU, MEM]])
-        return {(group_id, slot_name): most for group_id, slot_name, most in cursor.fetchall()}
+        cursor.execute(_DEVICE_ROOMS, parameters)
+        return {
+            (group_id, slot_name): DeviceRoom(most_free, largest)
+            for group_id, slot_name, most_free, largest in cursor.fetchall()
+        }
 
 
 def image_holder_counts(actor: Actor, references: Collection[str]) -> dict[str, int]:

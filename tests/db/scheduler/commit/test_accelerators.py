@@ -328,7 +328,7 @@ def test_linked_devices_are_of_one_link_group_or_the_session_waits() -> None:
     four, three, one, other = (ask(place, gpu) for gpu in (4, 3, 1, 3))
     ComputeSession.objects.exclude(pk=one.pk).update(linked_devices=True)
     run_tick(place.group.pk)
-    assert ComputeSession.objects.get(pk=four.pk).status_reason == "no_such_device"
+    assert ComputeSession.objects.get(pk=four.pk).status_reason == "devices_withheld"
     assert indexes_of(three) == [1, 2, 3]
     assert len(indexes_of(one)) == 1
     waiting = ComputeSession.objects.get(pk=other.pk)

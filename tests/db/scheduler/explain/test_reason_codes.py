@@ -222,7 +222,7 @@ def test_containers_that_need_agents_of_their_own_name_the_host_that_too_few_rea
 def test_session_that_waits_for_a_quarantined_device_starts_when_it_is_released() -> None:
     place = make_place()
     waiting = devices_withheld(place)
-    with pytest.raises(LimitExceeded, match="has 1 core, 3 gpu"):
+    with pytest.raises(LimitExceeded, match="has 1 core, 1 GiB, 3 gpu"):
         place.enqueue(resources={"cpu": 1, "mem": "1g", "gpu": 3})
     run_tick(place.group.pk)
     assert place.fresh(waiting).status == "PENDING"
