@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods
 
 from agents.accelerators.description import shipped_vendors
 from agents.accelerators.health import MOST_XID, OTHER_XIDS, XID_RULE
-from agents.models import HealthAction
+from agents.models import AgentDevice, HealthAction
 from agents.vendors.health_rules import RuleEntry, change_health_rule, rule_entries
 from agents.web.groups import superadmin_or_404
 
@@ -42,6 +42,11 @@ class RulesForm(forms.Form):
             )
 
     @property
+    def changed_count(self) -> int:
+        """Return the number of rules with another action than the default."""
+        return sum(entry.is_changed for entry in self.entries)
+
+    @property
     def rows(self) -> list[tuple[RuleEntry, forms.BoundField]]:
         return [(entry, self[entry.rule]) for entry in self.entries]
 
@@ -57,7 +62,7 @@ class RulesForm(forms.Form):
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def health_rules(request: HttpRequest) -> HttpResponse:
-    """Show the rules of each vendor; POST changes those of one."""
+    """Show the rules of each vendor, those with devices here first; POST changes those of one."""
     actor = superadmin_or_404(request)
     entries = rule_entries(actor)
     posted = request.POST.get("vendor", "") if request.method == "POST" else ""
@@ -72,7 +77,9 @@ def health_rules(request: HttpRequest) -> HttpResponse:
         messages.success(request, _("The rules are changed. Devices are judged by them at their next look."))
         return redirect("health-rules")
     titles = {vendor.name: vendor.title for vendor in shipped_vendors()}
-    context = {"vendors": [(name, titles[name], each) for name, each in forms_by_vendor.items()]}
+    present = set(AgentDevice.objects.order_by().values_list("vendor", flat=True).distinct())
+    order = sorted(forms_by_vendor, key=lambda name: name not in present)
+    context = {"vendors": [(name, titles[name], forms_by_vendor[name]) for name in order]}
     status = 422 if request.method == "POST" else 200
     return render(request, "agents/health_rules.html", context, status=status)
 
