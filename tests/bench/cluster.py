@@ -40,6 +40,7 @@ USER = "user@berth.example"
 APP_PORT = 8000
 STREAM_S = 3
 PATIENCE_S = 180
+DISK_MIB = 6000  # sparse; goes at once, unlike the thousands of files of an image
 SMALL = {"cpu": 0.5, "mem": "256m"}
 
 UP = f"{MACHINES} machines up"
@@ -188,6 +189,7 @@ class Stage:
     def start_session(self, name: str, **request: Any) -> dict[str, Any]:
         """Start an interactive session and return it when it runs."""
         body = {"name": name, "project": "demo", "image": self.portal.image, "resources": SMALL, **request}
+        self.portal.reconnect()
         session_id = self.portal.call("POST", "sessions/", body)["id"]
 
         def running() -> dict[str, Any] | None:
@@ -232,7 +234,7 @@ def staged() -> Iterator[Stage]:
     cluster = Cluster(uuid.uuid4().hex[:6])
     with own_portal() as data, contextlib.ExitStack() as cleanup:
         cleanup.callback(machines.remove_cluster, cluster)
-        made = machines.bring_up(cluster, MACHINES, Shape(has_swarm=True))
+        made = machines.bring_up(cluster, MACHINES, Shape(disk_mib=DISK_MIB, has_swarm=True))
         portal = Portal(data)
         say("copying the session image to the machines")
         share_image(portal.image, made)

@@ -154,14 +154,13 @@ class Portal:
         Removes them.
         """
         stem = f"bench-{uuid.uuid4().hex[:8]}"
-        self._kept.close()  # the connection may have been idle for longer than the server allows
-        self.call("GET", "images/")
+        self.reconnect()
         began_at = time.monotonic()
         ids = [
             self.call("POST", "sessions/", self._request(f"{stem}-{n}", devices))["id"] for n in range(count)
         ]
         took_s = self._wait_for(ids, "RUNNING") - began_at
-        self._kept.close()
+        self.reconnect()
         for session_id in ids:
             self.call("DELETE", f"sessions/{session_id}/")
         self._wait_for(ids, "TERMINATED")
@@ -169,6 +168,11 @@ class Portal:
             # The network pool is refilled after a burst, which is part of neither the peer nor the next.
             time.sleep(SETTLED_S)
         return took_s
+
+    def reconnect(self) -> None:
+        """Open the connection anew: it may have been idle for longer than the server allows."""
+        self._kept.close()
+        self.call("GET", "images/")
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         self._kept.request(

@@ -13,7 +13,7 @@ from tests.faults.portal import PATIENCE_S, Client, FaultPortal, JoinedPortal
 from tests.faults.visitor import Browser, OpenApp
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.faults, pytest.mark.wide, pytest.mark.timeout(600)]
 
 BEATS_WITH_THE_LOCK = """
     SELECT pid FROM pg_locks JOIN pg_stat_activity USING (pid)

@@ -33,7 +33,7 @@ from portal.ops.paths import CHECKOUT, Layout
 from portal.ops.setup import purge as purging
 from portal.ops.setup.copy_check import check_is_original, check_not_copied
 from portal.ops.setup.env_file import new_installation_id, read_env, write_env
-from portal.ops.setup.purge import purge, purge_checkout, purge_data, remove_tree
+from portal.ops.setup.purge import purge, purge_checkout, purge_data, remove_tree, remove_trees
 from portal.ops.setup.service_account import server_account
 from portal.ops.system import is_root
 from portal.ops.up import write_settings
@@ -101,6 +101,19 @@ def test_what_a_program_closed_goes_and_what_its_links_point_to_keeps_its_mode(a
     assert not tree.exists()
     assert stat.S_IMODE(outside.stat().st_mode) == 0o440
     assert stat.S_IMODE(as_nobody.stat().st_mode) == 0o700
+
+
+def test_links_to_and_in_a_build_go_and_not_what_they_point_to(tmp_path: Path) -> None:
+    deep = tmp_path / "outside" / "a" / "b" / "c"
+    deep.mkdir(parents=True)
+    (deep / "file").touch()
+    build, linked = tmp_path / "build", tmp_path / "linked"
+    (build / "one" / "two" / "three" / "four").mkdir(parents=True)
+    for link in (linked, build / "one" / "link", build / "one" / "two" / "three" / "link"):
+        link.symlink_to(tmp_path / "outside")
+    remove_trees([build, linked], silent)
+    assert {entry.name for entry in tmp_path.iterdir()} == {"outside"}
+    assert (deep / "file").exists()
 
 
 def test_a_directory_that_was_never_ours_stays(layout: Layout) -> None:

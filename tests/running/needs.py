@@ -87,11 +87,6 @@ NEEDS = (
         ("agents/**/*.py", "common/**/*.py", "portal/ops/**/*", *SESSIONS),
         marker="rare",
     ),
-    Need(
-        "many portals",
-        ("faults/test_many_portals.py",),
-        ("portal/ops/**/*", "portal/processes/*.py", "portal/management/**/*.py", *GATEWAY, *SESSIONS),
-    ),
     Need("chaos", ("faults/test_chaos.py",), ("scheduler/**/*.py", "agents/**/*.py", *SESSIONS)),
     Need(COVERAGE, (), (*PURE_MODULES, "tests/unit/**/*.py", "tests/property/*.py")),
 )

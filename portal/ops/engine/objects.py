@@ -202,9 +202,15 @@ def purge_engine(data: Path) -> None:
     log, layout = speaker("down"), find_layout(str(data))
     values = read_env(layout.env_file)
     installation = values["BERTH_INSTALLATION"]
-    purge_machines(layout.machines_file, installation, log)
+    with ThreadPoolExecutor(1) as meanwhile:
+        others = meanwhile.submit(purge_machines, layout.machines_file, installation, log)
+        purge_own_engine(values["BERTH_ENGINE"], installation, data, log)
+        others.result()
+
+
+def purge_own_engine(address: str, installation: str, data: Path, log: Say) -> None:
     try:
-        with contextlib.closing(connect(values["BERTH_ENGINE"])) as engine:
+        with contextlib.closing(connect(address)) as engine:
             remove_container(engine, build_container(data))
             remove_objects(engine, installation, log)
             if is_engine_shared(engine, installation):
