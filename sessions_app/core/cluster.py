@@ -207,8 +207,13 @@ def berth_variables(members: Sequence[ClusterMember], own: ClusterMember) -> dic
     }
 
 
+_SAMPLE = ClusterMember(0, MAIN, 1)
+SSH_VARIABLES = (*cluster_variables([_SAMPLE], _SAMPLE, ""), *berth_variables([_SAMPLE], _SAMPLE))
+"""Names of variables that programs started by SSH get, too."""
+
 # Installs the client's settings, and serves SSH in the background if the image can. Programs that
-# are started by SSH get the paths of the image; they are the same in all containers.
+# are started by SSH get the paths of the image, and what launchers of distributed programs read. Values
+# with other characters, which users may set, would need quotes of sshd.
 _BEGIN = f"""\
 if command -v ssh >/dev/null 2>&1 && [ ! -L "$HOME/.ssh" ]; then
   (umask 077; mkdir -p "$HOME/.ssh")
@@ -220,9 +225,12 @@ fi
 for sshd in "$(command -v sshd 2>/dev/null)" /usr/sbin/sshd; do
   [ -x "$sshd" ] || continue
   keep="PATH=$PATH"
-  for name in LD_LIBRARY_PATH TMPDIR; do
+  for name in LD_LIBRARY_PATH TMPDIR {" ".join(SSH_VARIABLES)}; do
     eval "value=\\${{$name-}}"
-    [ -z "$value" ] || keep="$keep $name=$value"
+    case "$value" in
+    "" | *[!A-Za-z0-9_.,:/@%+=-]*) ;;
+    *) keep="$keep $name=$value" ;;
+    esac
   done
   (trap '' HUP; exec "$sshd" -D -f {DIRECTORY}/sshd_config -o "SetEnv=$keep" >/dev/null 2>&1) &
   break

@@ -104,6 +104,8 @@ def test_ssh_reaches_all_hosts_of_the_hostfile_without_a_password(
     )
     line = 'cut -d" " -f1 "$BERTH_CLUSTER_HOSTFILE" | while read -r host; do ssh -n "$host" hostname; done'
     wait_until(lambda: output(runtime, names[2], line) == "main1\nsub1\nsub2")
+    variables = "ssh sub2 'echo $RANK of $WORLD_SIZE at $MASTER_ADDR, $BERTH_CLUSTER_HOST'"
+    assert output(runtime, names[0], variables) == "2 of 3 at main1, sub2"
     assert output(runtime, names[0], "ssh sub1 'python3 -c \"print(6 * 7)\"'") == "42"
 
 

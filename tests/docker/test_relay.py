@@ -312,14 +312,22 @@ def test_a_tunnel_leaves_no_process(machine: Machine, opened: OpenRoute) -> None
     wait_until(lambda: len(machine.runtime.process_ids(containers.tunnel_name())) == 1, deadline_s=10)
 
 
-def test_a_relay_is_left_alone_until_a_part_of_it_changes(machine: Machine, image: str) -> None:
-    def ensured(authority: str) -> str:
+def test_a_relay_is_left_alone_until_a_part_of_it_changes(
+    machine: Machine, image: str, settings: Any
+) -> None:
+    def ensured(authority: str, image: str) -> str:
         spec = relay_spec(image, AGENT, machine.address, machine.own, authority)
         return machine.runtime.ensure_helper(spec).container_id
 
     now, [authority] = clock.now(), [machine.client.authority]
-    successor = make_authority("clients", now, DAY).certificate
-    first = ensured(authority)
-    assert ensured(authority) == first
-    assert ensured(authority + successor) != first
+    authorities = authority + make_authority("clients", now, DAY).certificate
+    found = machine.runtime.inspect_image(image)
+    assert found is not None
+    made = [ensured(authority, image)]
+    assert ensured(authority, image) == made[0]
+    made.append(ensured(authorities, image))
+    made.append(ensured(authorities, found.image_id))
+    settings.BERTH_CLUSTER_POOL = "10.214.80.0/20"  # a part of the configuration
+    made.append(ensured(authorities, found.image_id))
+    assert len(set(made)) == len(made)
     assert check_relay(machine.address, machine.tls, f"check.{relay_domain(AGENT)}") == ""

@@ -44,8 +44,8 @@ in_thread = sync_to_async
 def test_commands_and_copies_work_on_a_remote_machine(place: Place, berth: Command, tmp_path: Path) -> None:
     session = place.run(name="far", resources={"cpu": 0.5, "mem": "256m"})
     assert session.status == "RUNNING", session.status_message
-    done = berth("exec", "far", "--", "sh", "-c", "cat; echo told >/proc/1/fd/1; exit 7", stdin="hello")
-    assert (done.code, done.out) == (7, "hello"), done.err
+    done = berth("exec", "far", "--", "sh", "-c", "hostname; echo told >/proc/1/fd/1; exit 7")
+    assert (done.code, done.out) == (7, "main1\n"), done.err
     wait_until(lambda: "told" in berth("logs", "far").out)
     sent, back = tmp_path / "sent", tmp_path / "back"
     sent.write_bytes(os.urandom(SIZE))
