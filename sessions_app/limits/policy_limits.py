@@ -46,7 +46,7 @@ def check_retry_allowed(session: ComputeSession) -> None:
     keys = ScopeIds(session.domain_id, session.project_id, session.owner_id, session.keypair_id).keys()
     mounts = session.mounts.filter(is_readonly=False).select_related("folder")
     scopes, full = load_scopes(keys, [mount.folder for mount in mounts if mount.folder])
-    too_much = unsatisfiable_limits(scopes, slot_limits(Limit.SLOTS, total_slots(session)))
+    too_much = unsatisfiable_limits(scopes, slot_limits(Limit.SLOTS, session.slots_of_all))
     check_limits(
         (*too_much, *refused_limits(scopes, {Limit.PRIORITY.value: session.priority}), *full),
         selectors.budget_refusals(selectors.budget_states(budget_owners(keys))),
@@ -81,13 +81,6 @@ def exceeded_limits(
     return refused_limits(scopes, requested_amounts(request, count)) + unsatisfiable_limits(
         scopes, slot_limits(Limit.SLOTS, request.total_slots)
     )
-
-
-def total_slots(session: ComputeSession) -> ResourceSlots:
-    """Return the slots of all containers of the session together."""
-    if session.total_slots is not None:
-        return ResourceSlots(session.total_slots)
-    return session.slots * session.kernel_count
 
 
 def requested_amounts(request: SessionRequest, count: int = 1) -> Mapping[str, int]:

@@ -30,7 +30,7 @@ _IS_TERMINAL = Q(status__in=sorted(status.value for status in TERMINAL))
 # Columns that list rows show; any other column costs one query per access.
 _SHOWN_IN_ROWS = (
     "name", "type", "status", "status_reason", "status_message", "exit_code", "image_reference", "requested_slots",
-    "queue_position", "stops_at", "held_for", "deadline_at", "timeout_s", "lifetime_s", "outcome_reason", "retry_count", "max_retries", "requeues", "may_change_devices", "host_label", "created_at",
+    "kernel_count", "total_slots", "queue_position", "stops_at", "held_for", "deadline_at", "timeout_s", "lifetime_s", "outcome_reason", "retry_count", "max_retries", "requeues", "may_change_devices", "host_label", "created_at",
     "ended_at", "priority", "started_at", "status_changed_at", "resource_group__use_grace_s", "resource_group__use_rule", "resource_group__min_cpu_percent",
     "resource_group__min_mem_percent", "resource_group__min_device_percent", "resource_group__min_device_mem_percent", "idle__use", "idle__thresholds", "idle__use_grace_s", "idle__interacted_at", "idle__interaction",
     "idle__measured_from", "idle__gap", "idle__max_idle_s", "idle__low_since", "idle__kept_until", "idle__warned_of",
@@ -393,6 +393,13 @@ class ComputeSession(models.Model):
     def slots(self) -> ResourceSlots:
         """Requested slots of one kernel, in base units."""
         return ResourceSlots(self.requested_slots)
+
+    @property
+    def slots_of_all(self) -> ResourceSlots:
+        """Requested slots of all containers together, in base units."""
+        if self.total_slots is not None:
+            return ResourceSlots(self.total_slots)
+        return self.slots * self.kernel_count
 
     @property
     def device_part(self) -> DevicePart | None:

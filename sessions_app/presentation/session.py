@@ -14,7 +14,7 @@ from agents.runtime.port import PullProgress
 from common.actors import Actor
 from common.pages.tables import Head
 from common.values.durations import format_duration
-from common.values.resources import format_bytes, format_slots
+from common.values.resources import ResourceSlots, format_bytes, format_slots
 from common.values.stored_message import StoredMessage
 from sessions_app.app_services.urls import app_links
 from sessions_app.core.queue_options import Hold
@@ -86,8 +86,8 @@ def row(actor: Actor, session: ComputeSession) -> dict[str, Any]:
     may_stop = is_stoppable(session) and may(actor, session, Action.TERMINATE)
     return {
         "session": session,
-        "slots": format_slots(session.requested_slots),
-        "agents": ", ".join(kernel.agent.name for kernel in session.kernels.all() if kernel.agent),
+        "slots": slot_words(session.slots_of_all, session.kernel_count),
+        "agents": agent_names(session),
         "apps": app_links(session) if may(actor, session, Action.OPEN_APP) else [],
         "can_terminate": may_stop and not session.stops_at,
         "can_keep": may_stop and bool(session.stops_at),
@@ -102,6 +102,18 @@ def row(actor: Actor, session: ComputeSession) -> dict[str, Any]:
         "list_explanation": list_explanation(session),
         "memory_kill": memory_kill(session),
     }
+
+
+def slot_words(slots: ResourceSlots, count: int) -> str:
+    """Return what a session asks for: «4 cores, 8 GiB in 2 containers». `slots` are those of all."""
+    words = format_slots(slots)
+    return words if count == 1 else _("{amounts} in {count} containers").format(amounts=words, count=count)
+
+
+def agent_names(session: ComputeSession) -> str:
+    """Return the machines of its containers, each once. No query if they were loaded."""
+    names = [kernel.agent.name for kernel in session.kernels.all() if kernel.agent]
+    return ", ".join(dict.fromkeys(names))
 
 
 def memory_kill(session: ComputeSession) -> str:

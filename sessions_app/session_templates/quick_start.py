@@ -135,6 +135,9 @@ def session_request_body(session: ComputeSession, *, name: str) -> dict[str, obj
             {"folder": str(mount.folder_id), "path": mount.path, "readonly": mount.is_readonly}
             for mount in mounts
         ],
+        "cluster_size": session.kernel_count,
+        "cluster_mode": session.gang if session.kernel_count > 1 else "",
+        "roles": session.cluster_roles,
         "callback_url": session.callback.url if hasattr(session, "callback") else "",
         "designated_agent": session.designated_agent.name if session.designated_agent else "",
         # A copy belongs to no array, so without a placement group the rule has nothing to apply to.

@@ -35,6 +35,7 @@ from sessions_app.core.request_export import request_examples
 from sessions_app.core.sizes import CUSTOM, Size, amount_input, size_key
 from sessions_app.core.template_rules import template_name_stem
 from sessions_app.models import ComputeSession, SessionTemplate, SessionType
+from sessions_app.presentation.session import slot_words
 from sessions_app.session_templates.quick_start import copy_request_body
 from sessions_app.session_templates.templates import request_body
 from sessions_app.web.forms import DEVICE_PREFIX, PLACE_PREFIX, LauncherForm
@@ -278,7 +279,7 @@ def summary(actor: Actor, form: LauncherForm) -> dict[str, Any]:
         except BerthError as error:
             form.add_refusal(error)
     return {
-        "totals": format_slots(request.slots) if request else "",
+        "totals": slot_words(request.total_slots, request.cluster_size) if request else "",
         "typed": form.cleaned_data,
         "folder_count": len(form.cleaned_data.get("folders", ())),
         "meters": _group_meters(form),

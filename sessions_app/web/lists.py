@@ -129,7 +129,7 @@ def _choices(actor: Actor) -> dict[str, Choices]:
 
 def _cells(session: ComputeSession) -> tuple[Any, ...]:
     """Return one CSV row in the order of EXPORTED; amounts in cores and bytes, times in UTC."""
-    slots = session.slots
+    slots = session.slots_of_all
     times = (session.created_at, session.started_at, session.ended_at)
     return (
         session.pk, session.name, session.type, session.status, session.status_reason, session.owner.email,

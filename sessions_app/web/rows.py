@@ -16,7 +16,7 @@ from sessions_app.core.states import Reason
 from sessions_app.idle.messages import NearEnd, near_end
 from sessions_app.metrics.history import CurrentUse, current_use_by_kernel
 from sessions_app.models import ComputeSession
-from sessions_app.presentation.session import list_explanation, short_explanation
+from sessions_app.presentation.session import agent_names, list_explanation, short_explanation, slot_words
 from sessions_app.selectors import Action, is_stoppable, may
 
 TENTH = 10
@@ -107,11 +107,11 @@ def _row(
         project=session.project.name,
         owner=session.owner.email,
         image=session.image_reference,
-        slots=format_slots(session.requested_slots),
+        slots=slot_words(session.slots_of_all, session.kernel_count),
         use=_resource_use(session, uses),
         group=session.resource_group.name,
         priority=session.priority,
-        machines=", ".join(kernel.agent.name for kernel in session.kernels.all() if kernel.agent),
+        machines=agent_names(session),
         started=ago(session.created_at),
         ended=ago(session.ended_at),
         app=str(apps[0]["name"]) if apps else "",

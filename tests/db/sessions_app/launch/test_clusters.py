@@ -14,11 +14,13 @@ from common import clock
 from common.actors import SYSTEM
 from common.errors import LimitExceeded
 from scheduler.tick import run_tick
+from sessions_app.core.request import parse_request
 from sessions_app.core.states import Reason, Status
 from sessions_app.launch.launcher import launch_session
 from sessions_app.launch.terminator import end_session
 from sessions_app.models import ComputeSession, Kernel
 from sessions_app.reconciler import loop
+from sessions_app.session_templates.quick_start import session_request_body
 from tests.factories_limits import limit, use_of
 from tests.factories_sessions import Place
 
@@ -157,5 +159,9 @@ def test_a_lost_machine_ends_its_session_and_the_containers_elsewhere_first(plac
 
 
 def test_request_can_be_read_back(place: Place) -> None:
-    session = place.enqueue(**BATCH, roles=[WORKERS])
-    assert json.loads(json.dumps(session.cluster_roles)) == [WORKERS]
+    unlike = place.enqueue(**BATCH, roles=[WORKERS], cluster_mode="anywhere")
+    assert json.loads(json.dumps(unlike.cluster_roles)) == [WORKERS]
+    for session in (unlike, place.enqueue(cluster_size=2), place.enqueue()):
+        copy = parse_request(session_request_body(session, name="copy"))
+        assert (len(copy.container_slots), copy.total_slots) == (session.kernel_count, session.slots_of_all)
+        assert copy.cluster_mode == session.gang or session.kernel_count == 1
