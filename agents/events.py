@@ -26,3 +26,19 @@ class DevicesInTrouble(Event):
 
     device_ids: tuple[int, ...]
     because: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImageTransferProgressed(Event):
+    """More of an image has arrived on an agent."""
+
+    agent_id: int
+    reference: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImageTransferEnded(Event):
+    """An image has arrived on an agent, or could not be brought there."""
+
+    agent_id: int
+    reference: str

@@ -369,23 +369,18 @@ def device_rooms(group_ids: Collection[int], architecture: str = "") -> dict[tup
         }
 
 
-def image_holder_counts(actor: Actor, references: Collection[str]) -> dict[str, int]:
-    """Return {reference: number of agents in use that have the image and that the actor sees}. One
-    query.
-    """
-    rows = AgentImage.objects.filter(agent__in=visible_agents(actor).in_use(), reference__in=references)
-    return dict(rows.order_by().values_list("reference").annotate(Count("pk")))
-
-
 def count_agents_without_image(group: ResourceGroup, reference: str, architecture: str) -> int:
-    """Return the number of connected agents of this architecture in the group, if none of them has the image;
-    0 if any has it. Agents that have not reported images yet count as having it. One query.
+    """Return the number of connected agents of this architecture in the group, if no agent of any group
+    has the image that it could be copied from; 0 if any has it. Agents that have not reported images
+    yet count as having it. One query.
     """
     images = AgentImage.objects.filter(agent=OuterRef("pk"))
     may_have_it = Exists(images.filter(reference=reference)) | ~Exists(images)
-    agents = Agent.objects.filter(resource_group=group, architecture=architecture)
-    counts = agents.in_state(AgentState.CONNECTED).aggregate(
-        total=Count("pk"), having=Count("pk", filter=may_have_it)
+    takes_it = Q(resource_group=group, state=AgentState.CONNECTED.value)
+    counts = (
+        connected_agents()
+        .filter(architecture=architecture)
+        .aggregate(total=Count("pk", filter=takes_it), having=Count("pk", filter=may_have_it))
     )
     return 0 if counts["having"] else int(counts["total"])
 

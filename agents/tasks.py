@@ -4,7 +4,8 @@ from celery import shared_task
 
 from agents.connections.invitations import admit_machines as admit_invited
 from agents.connections.service import renew_client_certificates
-from agents.machines import discovery, image_copies, network_isolation, service, withholding
+from agents.machine_images import removal, runner, transfers
+from agents.machines import discovery, network_isolation, service, withholding
 from agents.metering import collector, meter_containers
 from agents.relays import containers as relay_containers
 from agents.sharing import mig_partitions
@@ -30,12 +31,26 @@ def discover_devices() -> None:
             discovery.discover_due(built_image_ids())
 
 
-@shared_task(name=TaskName.COPY_IMAGES.value, soft_time_limit=3600, time_limit=3660)
-def copy_images() -> None:
-    """Give the session image to machines that have none, unless a copy is still under way."""
-    with try_exclusive("agents.machines.image_copies") as is_mine:
+@shared_task(name=TaskName.SUPPLY_MACHINES.value, soft_time_limit=60, time_limit=90)
+def supply_machines() -> None:
+    """Have the session image brought to machines that have none."""
+    transfers.supply_machines(built_image_ids())
+
+
+@shared_task(name=TaskName.TRANSFER_IMAGES.value, soft_time_limit=60, time_limit=90)
+def transfer_images() -> None:
+    """Start the transfers of images that wait; they go on in threads of this process."""
+    with try_exclusive("agents.machine_images.runner") as is_mine:
         if is_mine:
-            image_copies.copy_images(built_image_ids())
+            runner.start_transfers()
+
+
+@shared_task(name=TaskName.REMOVE_IMAGES.value, soft_time_limit=540, time_limit=600)
+def remove_images() -> None:
+    """Remove images that nobody uses from machines whose disk is full."""
+    with try_exclusive("agents.machine_images.removal") as is_mine:
+        if is_mine:
+            removal.remove_unused_images(built_image_ids())
 
 
 @shared_task(name=TaskName.PARTITION_DEVICES.value, soft_time_limit=240, time_limit=300)

@@ -1,7 +1,9 @@
 from typing import Any, ClassVar
 
+from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
+from django.utils.translation import gettext_lazy
 
 from accounts.admission_gate import precede_admissions
 from common.audit.admin import AuditedAdmin
@@ -17,14 +19,37 @@ class InputAdmin(AuditedAdmin):
         super().save_model(request, obj, form, change)
 
 
+class RegistryForm(forms.ModelForm[Registry]):
+    """A registry; its password is written only, and an empty field keeps it."""
+
+    new_password = forms.CharField(
+        required=False,
+        strip=False,
+        max_length=4000,
+        label=gettext_lazy("Password or token"),
+        help_text=gettext_lazy("Machines sign in with it to pull. Empty: unchanged."),
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+    )
+
+    class Meta:
+        model = Registry
+        fields = ("name", "kind", "host", "url", "is_enabled", "username")
+
+
 @admin.register(Registry)
 class RegistryAdmin(InputAdmin):
+    form = RegistryForm
     list_display = ("name", "kind", "url", "is_enabled")
     list_filter = ("kind", "is_enabled")
     search_fields = ("name", "url")
     deletion_advice = gettext_noop(
         "Its images refer to it. Disable it instead: then nobody starts any of them."
     )
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        if password := form.cleaned_data.get("new_password"):
+            obj.set_password(password)
+        super().save_model(request, obj, form, change)
 
 
 @admin.register(ContainerImage)

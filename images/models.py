@@ -7,8 +7,11 @@ from django.db.models import Q
 
 from accounts.models import name_validator
 from common import clock
+from common.values.encryption import decrypt, encrypt
 from images.core.labels import AppHint
 from images.core.references import MAX_REFERENCE
+
+PASSWORDS = "passwords of registries"
 
 
 class RegistryKind(models.TextChoices):
@@ -24,13 +27,18 @@ class RegistryKind(models.TextChoices):
 
 
 class Registry(models.Model):
-    """A source of images. `host` is the part before the first slash of their references."""
+    """A source of images. `host` is the part before the first slash of their references.
+
+    Machines pull as `username`, if there is one; `password` is encrypted.
+    """
 
     name = models.CharField(max_length=64, unique=True, validators=[name_validator])
     host = models.CharField(max_length=255, unique=True)
     url = models.URLField(max_length=500, unique=True)
     kind = models.CharField(max_length=20, choices=RegistryKind.choices, default=RegistryKind.PLAIN)
     is_enabled = models.BooleanField(default=True)
+    username = models.CharField(max_length=255, blank=True, default="", db_default="")
+    password = models.TextField(blank=True, default="", db_default="", editable=False)
     created_at = models.DateTimeField(default=clock.now, editable=False)
 
     class Meta:
@@ -42,6 +50,19 @@ class Registry(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def set_password(self, password: str) -> None:
+        """Set the password or token of `username`, without saving it."""
+        self.password = encrypt(PASSWORDS, password) if password else ""
+
+    @property
+    def sign_in(self) -> tuple[str, str] | None:
+        """Return user name and password for pulls; None if machines pull without. Raises
+        Undecipherable.
+        """
+        if not self.username:
+            return None
+        return self.username, decrypt(PASSWORDS, self.password) if self.password else ""
 
 
 class ImageQuerySet(models.QuerySet["ContainerImage"]):
@@ -78,6 +99,11 @@ class ContainerImage(models.Model):
     digest = models.CharField(max_length=80, blank=True)
     size_bytes = models.BigIntegerField(default=0)
     is_enabled = models.BooleanField(default=True)
+    is_pinned = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="Machines keep the image, however long nobody uses it.",
+    )
     built_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(default=clock.now, editable=False)
 

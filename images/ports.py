@@ -7,11 +7,11 @@ from common.actors import Actor
 from common.ports import Port
 
 
-class ImageHolderCounts(Protocol):
-    def __call__(self, actor: Actor, references: Collection[str]) -> Mapping[str, int]:
-        """Return {reference: number of agents that have the image and that the actor sees}; omits
-        images that no agent has.
+class ImageHolders(Protocol):
+    def __call__(self, actor: Actor, references: Collection[str]) -> tuple[Mapping[str, int], int]:
+        """Return {reference: number of agents that have the image and that the actor sees}, which
+        omits images that no agent has, and the number of all agents that the actor sees.
         """
 
 
-image_holder_counts: Port[ImageHolderCounts] = Port("images.image_holder_counts")
+image_holders: Port[ImageHolders] = Port("images.image_holders")

@@ -122,5 +122,20 @@ def set_image_enabled(*, actor: Actor, image_id: int, is_enabled: bool) -> Conta
     return image
 
 
+@transaction.atomic
+def set_image_pinned(*, actor: Actor, image_id: int, is_pinned: bool) -> ContainerImage:
+    """Have machines keep an image that nobody uses, or no longer. Raises NotFound, PermissionDenied."""
+    require_superadmin(actor)
+    image = ContainerImage.objects.select_for_update().filter(pk=image_id).first()
+    if image is None:
+        raise NotFound(_("There is no such image."))
+    image.is_pinned = is_pinned
+    image.save(update_fields=["is_pinned"])
+    audit_log.record(
+        actor=actor, action="images.set_image_pinned", target=image, changes={"is_pinned": is_pinned}
+    )
+    return image
+
+
 def _registry_of(reference: ImageReference) -> Registry | None:
     return Registry.objects.filter(host=reference.host).first() if reference.host else None

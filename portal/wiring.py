@@ -12,7 +12,7 @@ import sessions_app.ports
 import sessions_app.queue.closed_groups
 import vfolders.offboarding
 import vfolders.ports
-from agents.selectors import image_holder_counts
+from agents.machine_images.selectors import image_holders
 from portal.audit.labels import PARAMETERS
 from portal.notifications.selectors import find_helpers
 from scheduler.history.recorder import record_hold_state
@@ -32,7 +32,7 @@ def connect_ports() -> None:
     # Order matters: a folder that a live session mounts cannot be deleted.
     accounts.ports.offboarding_handlers.connect(sessions_app.offboarding)
     accounts.ports.offboarding_handlers.connect(vfolders.offboarding)
-    images.ports.image_holder_counts.connect(image_holder_counts)
+    images.ports.image_holders.connect(image_holders)
     agents.ports.session_counts.connect(session_counts)
     agents.ports.excluded_sessions.connect(sessions_app.queue.closed_groups)
     agents.ports.plan_discarder.connect(discard_plans)

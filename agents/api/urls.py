@@ -9,6 +9,7 @@ from agents.api.connections import (
 )
 from agents.api.devices import DeviceEventListView, DeviceReleaseView, DeviceView, DeviceWithholdView
 from agents.api.health_rules import HealthRuleListView, HealthRuleView
+from agents.api.images import AgentImageListView, ImageMachineListView
 from agents.api.reservations import ReservationListView, ReservationView
 from agents.api.sharing import LayoutView, ModelLayoutView, SharingRuleListView, SharingRuleView
 from agents.api.vendors import VendorListView, VendorView
@@ -42,6 +43,8 @@ urlpatterns = [
     ),
     path("agents/ssh-key/", SshKeyView.as_view(), name="api-agent-ssh-key"),
     path("agents/<int:agent_id>/certificate/", CertificateView.as_view(), name="api-agent-certificate"),
+    path("agents/<int:agent_id>/images/", AgentImageListView.as_view(), name="api-agent-images"),
+    path("images/<int:image_id>/machines/", ImageMachineListView.as_view(), name="api-image-machines"),
     path("agents/<int:agent_id>/state/", AgentStateView.as_view(), name="api-agent-state"),
     path("resource-groups/", ResourceGroupListView.as_view(), name="api-resource-groups"),
     path(GROUP, ResourceGroupView.as_view(), name="api-resource-group"),

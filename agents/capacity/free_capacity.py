@@ -17,7 +17,6 @@ from agents.core.states import AgentState
 from agents.models import (
     Agent,
     AgentDevice,
-    AgentImage,
     AgentSlot,
     Reservation,
     ReservedAgent,
@@ -79,9 +78,6 @@ _FITTING_GROUPS = f"""
         WHERE agent.resource_group_id = known.id AND agent.state = %(state)s AND agent.architecture = %(architecture)s
           AND %(model)s IN ('', agent.device_model) AND agent.device_mem_bytes >= %(mem_bytes)s
           AND agent.device_api_version >= %(api_version)s AND agent.storage_hosts @> %(storage_hosts)s::varchar[]
-          AND (%(image)s = '' OR EXISTS (
-            SELECT FROM {AgentImage._meta.db_table} image WHERE image.agent_id = agent.id AND image.reference = %(image)s
-          ))
           AND NOT EXISTS ({_RESERVED}) AND NOT EXISTS (
             SELECT FROM unnest(%(names)s::text[], %(amounts)s::bigint[]) AS wanted (name, amount)
             WHERE NOT EXISTS (
@@ -174,8 +170,8 @@ def annotated_capacities(groups: Iterable[Any]) -> list[GroupCapacity]:
 class SessionRequirements:
     """Requirements of a session that should start now, in base units.
 
-    `scopes` decide which reserved agents it may use; `duration` is the expected one; `image` must
-    be on the agent, and is "" if a registry has it. The agent reaches the `storage_hosts`.
+    `scopes` decide which reserved agents it may use; `duration` is the expected one. The agent
+    reaches the `storage_hosts`.
     """
 
     slots: ResourceSlots
@@ -186,7 +182,6 @@ class SessionRequirements:
     device_mem_bytes: int = 0
     device_api_version: int = 0
     linked_devices: bool = False
-    image: str = ""
     storage_hosts: Collection[str] = ()
 
 
@@ -205,7 +200,6 @@ def groups_with_capacity(group_ids: Collection[int], requirements: SessionRequir
         "mem_bytes": requirements.device_mem_bytes,
         "api_version": requirements.device_api_version,
         "linked": requirements.linked_devices,
-        "image": requirements.image,
         "storage_hosts": list(requirements.storage_hosts),
         "names": list(requirements.slots),
         "amounts": list(requirements.slots.values()),

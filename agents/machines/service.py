@@ -38,6 +38,7 @@ log = structlog.get_logger(__name__)
 HEARTBEAT_S = 4
 """Seconds in which engines answer a heartbeat; a round begins every 5 s (`portal.processes.periodic`)."""
 
+LATELY = timedelta(minutes=1)
 ERROR_LENGTH = 500
 HEARTBEATS_AT_ONCE = 1000
 REFERENCE_LENGTH = 255
@@ -289,14 +290,19 @@ def write_capacity(agent: Agent, capacity: Mapping[str, int]) -> bool:
 def _write_images(agent: Agent, seen: Observation) -> bool:
     """Write the images of the agent; return True if anything changed."""
     there = _images_seen(seen)
-    known = {row.reference: (row.image_id, row.pk) for row in agent.images.all()}
+    known = {row.reference: row for row in agent.images.all()}
+    lately = clock.now() - LATELY
     gone = [
-        pk for name, (image_id, pk) in known.items() if name not in there or there[name].image_id != image_id
+        row.pk
+        for name, row in known.items()
+        # What was brought lately may have arrived after the engine was asked.
+        if (name not in there and not (row.brought_at and row.brought_at > lately))
+        or (name in there and there[name].image_id != row.image_id)
     ]
     come = [
         AgentImage(agent=agent, reference=name, image_id=image.image_id, size_bytes=image.size_bytes)
         for name, image in there.items()
-        if name not in known or known[name][0] != image.image_id
+        if name not in known or known[name].image_id != image.image_id
     ]
     if gone:
         AgentImage.objects.filter(pk__in=gone).delete()

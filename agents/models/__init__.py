@@ -6,6 +6,7 @@ from agents.models.authority import Authority, Realm, SshKey
 from agents.models.connection import KIND_TITLES, ConnectionKind, credentials_of
 from agents.models.device_metric import DeviceMetric, DeviceReading
 from agents.models.health_rule import HealthAction, HealthOverride
+from agents.models.image_transfer import TIME_LIMIT, ImageTransfer, ImageTransferQuerySet
 from agents.models.invitation import MachineInvitation
 from agents.models.relay import AgentRelay, RelayRoute
 from agents.models.reservation import Reservation, ReservedAgent
@@ -35,6 +36,7 @@ __all__ = [
     "MOST_NOTICE_S",
     "MOST_OVERCOMMIT",
     "RETURNING",
+    "TIME_LIMIT",
     "Agent",
     "AgentDevice",
     "AgentImage",
@@ -48,6 +50,8 @@ __all__ = [
     "GroupGrant",
     "HealthAction",
     "HealthOverride",
+    "ImageTransfer",
+    "ImageTransferQuerySet",
     "MachineInvitation",
     "Realm",
     "RelayRoute",

@@ -190,12 +190,19 @@ class AgentSlot(models.Model):
 
 
 class AgentImage(models.Model):
-    """One name of an image that is on an agent."""
+    """One name of an image that is on an agent, as its last heartbeat told.
+
+    `brought_at` is None unless Berth brought the image there; only such images are removed again.
+    `used_at` is when a session with it last started or ended there.
+    """
 
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="images")
     reference = models.CharField(max_length=255)
     image_id = models.CharField(max_length=80)
     size_bytes = models.BigIntegerField(default=0)
+    found_at = models.DateTimeField(default=clock.now, editable=False)
+    brought_at = models.DateTimeField(null=True, blank=True, editable=False)
+    used_at = models.DateTimeField(null=True, blank=True, editable=False)
 
     class Meta:
         ordering = ("agent_id", "reference")

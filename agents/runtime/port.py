@@ -379,7 +379,9 @@ class ContainerRuntime(ABC):
         on_progress: OnProgress,
         credentials: RegistryCredentials | None = None,
     ) -> ImageInfo:
-        """Pull the image and return it; reported progress never decreases. Raises ImagePullFailed."""
+        """Pull the image and return it; reported progress never decreases. Raises ImagePullFailed,
+        OutOfCapacity, and whatever `on_progress` raises.
+        """
 
     @abstractmethod
     def export_image(self, reference: str) -> Iterator[bytes]:
@@ -388,7 +390,13 @@ class ContainerRuntime(ABC):
     @abstractmethod
     def import_image(self, archive: Iterable[bytes]) -> None:
         """Load an image, with its names, from the archive that another engine of the same kind
-        exported. Raises OutOfCapacity, and faults of the other engine as its own.
+        exported. Raises OutOfCapacity, and whatever the archive raises.
+        """
+
+    @abstractmethod
+    def remove_image(self, reference: str) -> None:
+        """Remove this name, and the image if it has no other. Succeeds if it is absent. Raises
+        RuntimeRefused if a container, also an ended one, needs it.
         """
 
     # Networks and volumes

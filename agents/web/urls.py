@@ -1,12 +1,26 @@
 from django.urls import path
 
-from agents.web import connections, groups, health_rules, limits, reservations, sharing, vendors, views
+from agents.web import (
+    connections,
+    groups,
+    health_rules,
+    images,
+    limits,
+    reservations,
+    sharing,
+    vendors,
+    views,
+)
 
 GROUP = "resource-groups/<int:group_id>/"
 RESERVATION = f"{GROUP}reservations/<int:reservation_id>/"
 SHARING_RULE = "accelerators/sharing/<int:group_id>/<int:rule_id>/"
 
 urlpatterns = [
+    path("images/<int:image_id>/", images.image_page, name="image"),
+    path("images/<int:image_id>/bring/", images.bring, name="bring-image"),
+    path("images/<int:image_id>/pin/", images.pin, name="pin-image"),
+    path("agents/<int:agent_id>/images/remove/", images.remove, name="remove-agent-image"),
     path("agents/", views.agent_list, name="agents"),
     path("agents/new/", connections.new_agent, name="new-agent"),
     path("agents/invitations/<str:machine>/", connections.invitation_state, name="agent-invitation"),

@@ -57,6 +57,12 @@ _STYLES = {
     "withheld": StatusStyle("player-pause", gettext_noop("Withheld"), Tone.QUIET),
     "split": StatusStyle("template", gettext_noop("Split"), Tone.QUIET),
     "absent": StatusStyle("plug-connected-x", gettext_noop("Missing"), Tone.BAD),
+    # images on machines
+    "image-there": StatusStyle("circle-check", gettext_noop("On the machine"), Tone.GOOD),
+    "image-coming": StatusStyle("loader-2", gettext_noop("On its way"), Tone.BUSY, is_spinning=True),
+    "image-waiting": StatusStyle("hourglass", gettext_noop("Waiting"), Tone.WARN),
+    "image-failed": StatusStyle("alert-circle", gettext_noop("Failed"), Tone.BAD),
+    "image-absent": StatusStyle("circle-dashed", gettext_noop("Not there"), Tone.QUIET),
     # resource groups
     "paused": StatusStyle("player-pause", gettext_noop("Paused"), Tone.WARN),
     # accounts, projects, domains

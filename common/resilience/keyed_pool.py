@@ -27,8 +27,11 @@ class KeyedPool(Generic[Result]):
 
     def run(self, work: Mapping[int, Callable[[], Result]], *, timeout_s: float) -> dict[int, Result]:
         """Run one round and return the results available within `timeout_s`, by key. Tasks that
-        raise are logged and omitted.
+        raise are logged, those that ended since the last round too, and omitted.
         """
+        for key, lane in self._under_way.items():
+            if lane.done():
+                self._went_well(key, lane)
         begun = {
             key: self._pool.submit(copy_context().run, each)
             for key, each in work.items()
@@ -36,9 +39,9 @@ class KeyedPool(Generic[Result]):
         }
         self._under_way = {key: lane for key, lane in self._under_way.items() if not lane.done()} | begun
         wait(begun.values(), timeout=timeout_s)
-        return {
-            key: lane.result() for key, lane in begun.items() if lane.done() and self._went_well(key, lane)
-        }
+        ended = {key: lane for key, lane in begun.items() if lane.done()}
+        self._under_way = {key: lane for key, lane in self._under_way.items() if key not in ended}
+        return {key: lane.result() for key, lane in ended.items() if self._went_well(key, lane)}
 
     def _went_well(self, key: int, lane: Future[Result]) -> bool:
         error = lane.exception()

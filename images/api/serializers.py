@@ -1,5 +1,6 @@
 """Serializers of images."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from drf_spectacular.utils import extend_schema_field
@@ -34,12 +35,15 @@ class ImageOut(serializers.ModelSerializer[ContainerImage]):
     objections = serializers.SerializerMethodField(
         help_text="Messages, one for each allow-list that excludes the image."
     )
+    machines = serializers.SerializerMethodField(help_text="Number of machines that have the image.")
+    machines_total = serializers.SerializerMethodField(help_text="Number of machines, with or without it.")
 
     class Meta:
         model = ContainerImage
         fields = (
             "id", "reference", "title", "description", "icon", "apps", "minimum", "accelerators", "min_cuda",
-            "architecture", "digest", "size_bytes", "registry", "is_allowed", "objections", "built_at", "created_at",
+            "architecture", "digest", "size_bytes", "registry", "is_allowed", "objections", "machines",
+            "machines_total", "is_pinned", "built_at", "created_at",
         )  # fmt: skip
         read_only_fields = fields
 
@@ -52,6 +56,13 @@ class ImageOut(serializers.ModelSerializer[ContainerImage]):
     def get_objections(self, image: ContainerImage) -> list[str]:
         lists = image_refusals(self.context.get("scopes", ()), [image]).get(image.reference, ())
         return [each.refusal for each in lists]
+
+    def get_machines(self, image: ContainerImage) -> int:
+        counts: Mapping[str, int] = self.context["holders"][0]
+        return counts.get(image.reference, 0)
+
+    def get_machines_total(self, _image: ContainerImage) -> int:
+        return int(self.context["holders"][1])
 
     @extend_schema_field({"type": "object", "additionalProperties": {"type": "number"}})
     def get_minimum(self, image: ContainerImage) -> dict[str, float]:

@@ -15,6 +15,7 @@ from common.rest.input import query_value
 from common.token_scopes import EVERY_TOKEN
 from images.api.serializers import ImageOut
 from images.models import ContainerImage, ImageQuerySet
+from images.ports import image_holders
 from images.selectors import visible_images
 
 
@@ -43,8 +44,12 @@ class ImageListView(ListAPIView[ContainerImage]):
     def get_queryset(self) -> ImageQuerySet:
         return visible_images(actor_of(self.request))
 
+    def paginate_queryset(self, queryset: Any) -> Any:
+        self.page = super().paginate_queryset(queryset) or []
+        return self.page
+
     def get_serializer_context(self) -> Mapping[str, Any]:
-        """Add the scopes whose allow-lists apply.
+        """Add the scopes whose allow-lists apply, and the numbers of machines that have the images.
         Without a signed-in user, as when the OpenAPI document is generated, there are none.
         """
         context = super().get_serializer_context()
@@ -53,4 +58,5 @@ class ImageListView(ListAPIView[ContainerImage]):
         actor = actor_of(self.request)
         name = query_value(self.request, "project")
         project = access_usable_project(actor, name) if name else None
-        return {**context, "scopes": read_scopes(scope_ids(actor, project).keys())}
+        holders = image_holders.get()(actor, [image.reference for image in self.page])
+        return {**context, "scopes": read_scopes(scope_ids(actor, project).keys()), "holders": holders}

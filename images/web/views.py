@@ -21,7 +21,7 @@ from common.pages.tables import Choices, Column, Filter, Listing, Table, define_
 from common.rest.actor import actor_of
 from common.values.resources import format_slots, format_version
 from images.models import ContainerImage
-from images.ports import image_holder_counts
+from images.ports import image_holders
 from images.selectors import refusal_summaries, visible_images
 
 TABLE = define_table(
@@ -68,11 +68,13 @@ def image_list(request: HttpRequest) -> HttpResponse:
         listing.choices = {"registry": _choices(registries), "architecture": _choices(architectures)}
     page = listing.page(images, lambda rows: rows)
     refusals = refusal_summaries(read_scopes(scope_ids(actor, _project(request)).keys()), page)
-    counts = image_holder_counts.get()(actor, [image.reference for image in page]) if is_admin else {}
+    references = [image.reference for image in page] if is_admin else []
+    counts, total = image_holders.get()(actor, references) if is_admin else ({}, 0)
     context = {
         "listing": listing,
         "columns": listing.columns,
         "page": page,
+        "machine_total": total,
         "rows": [
             {
                 "image": image,

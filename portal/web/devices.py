@@ -112,6 +112,8 @@ def agent_page(request: HttpRequest, agent_id: int) -> HttpResponse:
         "is_admin": sees_everything(actor),
         "meters": _meters(agent),
         "rows": rows,
+        "images": agent.images.all(),
+        "transfers": agent.image_transfers.active().select_related("source"),
         "sessions": sessions,
         "are_devices_measured": any(tells_use(row.device.vendor) for row in rows),
         "window": (window := _chosen_window(request.GET.get("window", ""))).value,

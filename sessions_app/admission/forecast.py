@@ -175,7 +175,6 @@ def _other_groups(
         device_mem_bytes=request.device_mem,
         device_api_version=api_version(request.device_api),
         linked_devices=request.linked_devices,
-        image=image.reference if image.registry_id is None else "",
         storage_hosts=storage_hosts,
     )
     roomy = groups_with_capacity(others, sought)

@@ -49,7 +49,7 @@ class AdmissionInputs:
     used_names: Collection[str]
     has_machine: bool  # an empty machine of the group could run the request
     machine_sizes: Mapping[str, Sequence[MachineSize]]  # by name of usable group; empty if `has_machine`
-    image_hold: HoldState | None  # None: a machine of the group has the image, or can pull it
+    image_hold: HoldState | None  # None: a machine has the image, or can pull it
     mounts: Sequence[ResolvedMount] = ()
     dependencies: Sequence[Dependency] = ()
     agent: Agent | None = None

@@ -30,8 +30,8 @@ MAX_SESSION_NAME = 64
 class Hold(StrEnum):
     """Reason why a waiting session is not in the queue.
 
-    GROUP: its resource group no longer admits it. IMAGE: no machine there has its image, and none
-    can pull it.
+    GROUP: its resource group no longer admits it. IMAGE: no machine has its image, and none can
+    pull it.
     """
 
     NOTHING = ""

@@ -133,10 +133,14 @@ REASON_SENTENCES = MappingProxyType(
         ),
         Reason.AGENT_LOST: StoredMessage(gettext_noop("The machine did not answer any more.")),
         Reason.IMAGE_MISSING: StoredMessage(
-            gettext_noop("The image is not on the machine and no registry has it. Choose another image.")
+            gettext_noop(
+                "No registry and no other machine has the image. Choose another image, or ask an administrator to bring it."
+            )
         ),
         Reason.IMAGE_PULL_FAILED: StoredMessage(
-            gettext_noop("The image could not be pulled from its registry. Try again or choose another.")
+            gettext_noop(
+                "The image could not be pulled from its registry, and no other machine has it. Try again or choose another."
+            )
         ),
         Reason.ENGINE_REFUSED: StoredMessage(
             gettext_noop("The machine's container engine refused to start it.")

@@ -39,9 +39,8 @@ from sessions_app.app_services.start import start_app
 from sessions_app.core import container_spec
 from sessions_app.core.states import LAUNCHING, REASON_SENTENCES, Reason, Status
 from sessions_app.dotfiles import delivery
-from sessions_app.launch import cluster_files, cluster_network, device_shares, devices
+from sessions_app.launch import cluster_files, cluster_network, device_shares, devices, image_pull
 from sessions_app.launch.device_shares import IsolationTooWeak
-from sessions_app.launch.image_pull import PullReporter
 from sessions_app.launch.network_pool import assign_pooled_network, find_pooled_network
 from sessions_app.lifecycle import transitions
 from sessions_app.lifecycle.transitions import IllegalTransition
@@ -62,7 +61,7 @@ def launch_session(session_id: UUID) -> None:
     """Bring a SCHEDULED session to RUNNING, or terminate it with the reason of the failure.
 
     Does nothing if another worker has the session's lock or the session has moved on. While the
-    engine does not answer, the session stays in its status.
+    engine does not answer, or the image is on its way to the machine, the session stays in its status.
     """
     failure: RuntimeFault | BerthError | None = None
     with try_exclusive(work_lock(session_id)) as is_mine:
@@ -104,6 +103,8 @@ def _launch(session: ComputeSession) -> None:
     if session.status == Status.SCHEDULED and session.kernel_count == 1:
         assign_pooled_network(session.pk, session.kernels.all()[0].placed_agent)
     advance_status(session, Status.PREPARING, Reason.PREPARING)
+    if session.status != Status.STARTING and not image_pull.are_images_there(session):
+        return  # launched again when they are
     setup = delivery.prepare_setup(session)
     kernels = list(session.kernels.all())
     parts = devices.allocated_parts(kernels)
@@ -125,7 +126,6 @@ def _launch(session: ComputeSession) -> None:
         )
     for kernel, plan in plans.items():
         runtime = runtime_of(kernel.placed_agent)
-        ensure_image(session, runtime)
         require_isolation(kernel.placed_agent)
         if plan.pooled_network_id is None:
             runtime.ensure_network(container_spec.build_network_spec(plan))
@@ -246,19 +246,6 @@ def advance_status(session: ComputeSession, to: Status, reason: Reason) -> None:
     if current in order and order.index(current) >= order.index(to):
         return
     transitions.transition(session.pk, to=to, reason=reason, actor=SYSTEM)
-
-
-def ensure_image(session: ComputeSession, runtime: ContainerRuntime) -> None:
-    """Pull the image unless the machine has it; pages get the progress once a second.
-
-    An image without a registry was built locally and is never pulled: the engine would run whatever
-    is published under that name at its default registry. Raises ImageMissing.
-    """
-    if runtime.inspect_image(session.image_reference) is not None:
-        return
-    if session.image.registry_id is None:
-        raise ImageMissing(f"{session.image_reference} was built on another machine and has no registry.")
-    runtime.pull_image(session.image_reference, on_progress=PullReporter(session))
 
 
 def record_container(kernel: Kernel, state: ContainerState | None) -> None:

@@ -9,6 +9,7 @@ from uuid import UUID
 from django.conf import settings
 
 from agents.core.states import AgentState
+from agents.machine_images.transfers import note_use
 from agents.machines.observation import require_own_engine
 from agents.models import Agent
 from agents.runtime.port import ContainerRuntime, RuntimeFault, RuntimeUnavailable
@@ -105,6 +106,7 @@ def end_kernel(kernel: Kernel, agent: Agent) -> None:
     else:
         keep_log(kernel, runtime)
         runtime.remove_container(kernel.container_name)
+        note_use(agent.pk, kernel.session.image_reference)
     remove_unless_refused(
         partial(runtime.remove_volume, container_spec.home_volume_name(kernel.pk, kernel.attempt))
     )

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
-from agents.runtime.port import PullProgress
+from agents.models import ImageTransfer
 from common.actors import Actor
 from common.pages.tables import Head
 from common.values.durations import format_duration
@@ -185,7 +185,7 @@ def columns() -> Head:
     )
 
 
-def steps(session: ComputeSession, pull: PullProgress | None = None) -> list[dict[str, Any]]:
+def steps(session: ComputeSession, transfer: ImageTransfer | None = None) -> list[dict[str, Any]]:
     """Return the steps to readiness for includes/timeline.html. One query."""
     reached: dict[str, datetime] = {}
     for line in session.transitions.all():
@@ -200,15 +200,29 @@ def steps(session: ComputeSession, pull: PullProgress | None = None) -> list[dic
             (reached[later.value] for later, _label in STAGES[index + 1 :] if later.value in reached), end
         )
         shown.append({"label": _(label), **_step(status, since, following, end)})
-        if status is Status.PREPARING and pull and session.status == status:
-            shown[-1] |= {
-                "note": _("{done} of {total}").format(
-                    done=format_bytes(pull.done_bytes), total=format_bytes(pull.total_bytes)
-                ),
-                "done": pull.done_bytes,
-                "total": pull.total_bytes,
-            }
+        if status is Status.PREPARING and transfer and session.status == status:
+            done, total = transfer.done_bytes, transfer.total_bytes
+            shown[-1] |= {"note": transfer_words(transfer), "done": done, "total": total}
     return shown
+
+
+def transfer_words(transfer: ImageTransfer) -> str:
+    """Return what an image on its way to a machine does now, like “Pulling berth/python: 1 of 4 MiB”."""
+    values = {
+        "image": transfer.reference,
+        "agent": transfer.source.name if transfer.source else "",
+        "done": format_bytes(transfer.done_bytes),
+        "total": format_bytes(transfer.total_bytes),
+    }
+    if transfer.started_at is None:
+        return _("Waiting for other images on their way to the machine").format(**values)
+    if not transfer.total_bytes:
+        return _("Asking for {image}").format(**values)
+    if transfer.done_bytes >= transfer.total_bytes:
+        return _("Unpacking {image}, {total}").format(**values)
+    if transfer.source:
+        return _("Copying {image} from {agent}: {done} of {total}").format(**values)
+    return _("Pulling {image}: {done} of {total}").format(**values)
 
 
 def _step(

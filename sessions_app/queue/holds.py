@@ -2,8 +2,8 @@
 
 Holds are dependencies (`dependencies.py`), a start time, the array throttle (`array_release.py`), a
 closed group (`closed_groups.py`) and a missing image. An image without a registry was built or
-loaded on a machine; an engine that pulls it would run whatever is published under that name. The
-scheduler reads only sessions without a hold.
+loaded on a machine, and is copied from there; an engine that pulls it would run whatever is
+published under that name. The scheduler reads only sessions without a hold.
 """
 
 from collections.abc import Iterator
@@ -52,8 +52,8 @@ ARRAY_THROTTLE_MESSAGE = gettext_noop(
 )
 
 MISSING_IMAGE_MESSAGE = gettext_noop(
-    "None of the machines of resource group “{group}” that could run it ({count}) has the image {image}, and no registry has"
-    " it. It starts when an administrator puts it there; or start it with another image or in another group."
+    "No machine that answers has the image {image}, and no registry has it; {count} of resource group “{group}” could run it."
+    " It starts when an administrator puts it on one of them; or start it with another image."
 )
 
 _HOLD_FIELDS = ("held_for", "eligible_at", "status_reason", "status_message", "deadline_at")
@@ -105,7 +105,7 @@ def array_throttle_hold(most_at_once: int) -> HoldState:
 def missing_image_hold(
     group: ResourceGroup, image: ContainerImage, count: int | None = None
 ) -> HoldState | None:
-    """Return the hold state if no machine of the group has or can pull the image; else None.
+    """Return the hold state if no machine has the image or can pull it; else None.
 
     `count`: result of `count_agents_without_image`, if just read. Otherwise one query, none for an
     image with a registry.

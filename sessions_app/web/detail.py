@@ -25,7 +25,7 @@ from sessions_app.container_io.logs import read_log
 from sessions_app.core.placement import placement_label
 from sessions_app.idle import messages as idle_messages
 from sessions_app.idle.extension import extend_session
-from sessions_app.launch.image_pull import pull_progress
+from sessions_app.launch.image_pull import image_transfer
 from sessions_app.metrics.allocated_devices import allocated_devices, with_use
 from sessions_app.metrics.history import unmeasured_since
 from sessions_app.models import ComputeSession, Kernel, SessionType
@@ -72,7 +72,7 @@ def _tab_context(request: HttpRequest, actor: Actor, session: ComputeSession, ta
     """Return the template context of one tab."""
     if tab == "overview":
         devices = with_use(allocated_devices(session))
-        steps = presentation_session.steps(session, pull_progress(session.pk))
+        steps = presentation_session.steps(session, image_transfer(session))
         return {
             "steps": steps,
             "containers": session.kernels.all(),

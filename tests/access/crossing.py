@@ -247,7 +247,7 @@ class Crossing:
             name: things[name] if attempt.path[name] == "hidden" else own[name] for name in attempt.path
         }
         others = {"level": "user", "path": "a.txt", "app": "p8000", "provider": "absent", "code": "no",
-                  "login_id": "no", "agent_id": "4899999", "announcement_id": "4899999",
+                  "login_id": "no", "agent_id": "4899999", "image_id": "4899999", "announcement_id": "4899999",
                   "price_id": "4899999", "group_id": "4899999", "grant_id": "4899999", "tick_id": "4899999",
                   "reservation_id": "4899999", "rule_id": "4899999", "vendor_id": "4899999", "storage_host_id": "4899999",
                   "device_id": "4899999", "machine_invitation_id": "4899999", "machine": "absent", "vendor": "absent", "rule": "absent"}  # fmt: skip

@@ -193,6 +193,10 @@ GET    prices                              in         200        404        404 
 POST   prices                              in         403        404        404        404        404        403        302        403        403  price
 POST   price-delete                        in         403        404        404        404        404        403        302        403        403
 GET    images                              in         200        200        200        200        200        200        200        200        200
+GET    image                               in         404        404        404        404        404        404        200        404        200
+POST   bring-image                         in         404        404        404        404        404        404        302        404        404  target
+POST   pin-image                           in         404        404        404        404        404        404        302        404        404
+POST   remove-agent-image                  in         404        404        404        404        404        404        302        404        404
 GET    agents                              in         200        200        200        200        200        200        200        200        200
 GET    agent                               in         200        200        200        200        200        200        200        200        200
 GET    agents-export                       in         200        200        200        200        200        200        200        200        200
@@ -377,6 +381,10 @@ GET    api-agent-ssh-key                   401        403        403        403 
 POST   api-agent-certificate               401        403        403        403        403        403        403        409        403        403
 DELETE api-agent-certificate               401        403        403        403        403        403        403        204        403        403
 POST   api-agent-state                     401        403        403        403        403        403        403        400        403        403
+GET    api-agent-images                    401        200        200        200        200        200        200        200        200        200
+DELETE api-agent-images                    401        403        403        403        403        403        403        404        403        403
+GET    api-image-machines                  401        200        200        200        200        200        200        200        200        200
+POST   api-image-machines                  401        403        403        403        403        403        403        202        403        403  bring
 GET    api-resource-groups                 401        200        200        200        200        200        200        200        200        200
 GET    api-queue                           401        200        200        200        200        200        200        200        200        200
 GET    api-resource-group                  401        200        200        200        200        200        200        200        200        200

@@ -116,6 +116,7 @@ class World:
             "array_id": uuid4() if is_absent else self.array.pk,
             "folder_id": uuid4() if is_absent else self.folder.pk,
             "agent_id": 10**9 if is_absent else self.place.agent.pk,
+            "image_id": 10**9 if is_absent else self.place.image.pk,
             "device_id": 10**9 if is_absent else self.device.pk,
             "keypair_id": 10**9 if is_absent else self.keypair.pk,
             "ssh_key_id": 10**9 if is_absent else self.ssh_key.pk,
@@ -293,6 +294,8 @@ class World:
             "weight": {"level": "user", "id": self.place.owner.pk, "weight": 2},
             "weight-form": {"level": "user", "holder": self.place.owner.email, "weight": 2},
             "agent": {"agent": self.place.agent.name},
+            "bring": {"agents": [self.place.agent.name]},
+            "target": {"target": "everywhere"},
             "because": {"because": "noisy fan"},
             "sharing-form": {
                 "group": str(self.place.group.pk),

@@ -88,6 +88,19 @@ def test_image_goes_from_one_engine_to_another_with_its_name(rig: Rig) -> None:
     assert (again.image_id, again.labels) == (found.image_id, found.labels)
 
 
+def test_image_is_removed_unless_a_container_needs_it(rig: Rig) -> None:
+    archive = list(rig.runtime.export_image(rig.image))
+    spec = rig.spec()
+    rig.runtime.ensure_container(spec)
+    with pytest.raises(RuntimeRefused):
+        rig.runtime.remove_image(rig.image)
+    rig.runtime.remove_container(spec.name)
+    rig.runtime.remove_image(rig.image)
+    rig.runtime.remove_image(rig.image)
+    assert rig.runtime.inspect_image(rig.image) is None
+    rig.runtime.import_image(iter(archive))
+
+
 # Networks and volumes
 
 

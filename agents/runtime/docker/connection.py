@@ -95,10 +95,8 @@ class EngineClient(docker.APIClient):
 
     def request(self, method: str, url: str, **kwargs: Any) -> requests.Response:  # type: ignore[override]
         wait_s = kwargs.get("timeout")
-        kwargs["timeout"] = (
-            CONNECT_TIMEOUT_S,
-            SILENCE_TIMEOUT_S if wait_s is None else wait_s,
-        )
+        if not isinstance(wait_s, tuple):  # a tuple also limits how long a write may take
+            kwargs["timeout"] = (CONNECT_TIMEOUT_S, SILENCE_TIMEOUT_S if wait_s is None else wait_s)
         return super().request(method, url, **kwargs)
 
     def url_of(self, path: str) -> str:

@@ -77,6 +77,7 @@ from agents.runtime.port import (
 
 HEARTBEAT_TIMEOUT_S = 5
 IMPORT_TIMEOUT_S = 600  # the engine answers when it has unpacked all layers
+SEND_TIMEOUT_S = 60  # an engine takes no further bytes while it writes to a slow disk
 COPY_BYTES = 2**20
 NETWORK_ATTEMPTS = 64
 RETRY_PAUSE_S = 0.05
@@ -169,6 +170,9 @@ class DockerRuntime(ContainerRuntime):
             for line in answer.iter_lines():
                 report = json.loads(line)
                 if "error" in report:
+                    fault = fault_of_answer(500, str(report["error"]))
+                    if isinstance(fault, OutOfCapacity):
+                        raise fault
                     raise ImagePullFailed(f"{reference}: {report['error']}")
                 on_progress(tracker.feed(report))
         return image_info(client.inspect_image(reference))  # type: ignore[no-untyped-call]
@@ -185,11 +189,17 @@ class DockerRuntime(ContainerRuntime):
     def import_image(self, archive: Iterable[bytes]) -> None:
         client = self._client
         url = client.url_of("/images/load")
-        with client.post(url, data=archive, params={"quiet": "1"}, timeout=IMPORT_TIMEOUT_S) as answer:
+        timeout = (SEND_TIMEOUT_S, IMPORT_TIMEOUT_S)
+        with client.post(url, data=archive, params={"quiet": "1"}, timeout=timeout) as answer:
             raise_refusal(answer)
             for line in answer.text.splitlines():
                 if "error" in (report := json.loads(line)):
                     raise fault_of_answer(500, str(report["error"]))
+
+    @answered
+    def remove_image(self, reference: str) -> None:
+        with suppress(docker.errors.NotFound):
+            self._client.remove_image(reference)
 
     # Networks and volumes
 

@@ -203,6 +203,12 @@ class SimulatedRuntime(ContainerRuntime):
             reference = b"".join(archive).decode()
             self._images[reference] = image(reference)
 
+    def remove_image(self, reference: str) -> None:
+        with self._call():
+            if any(container.spec.image == reference for container in self._containers.values()):
+                raise RuntimeRefused(f"A container is using the image {reference}.")
+            self._images.pop(reference, None)
+
     # Networks and volumes
 
     def ensure_network(self, spec: NetworkSpec) -> None:

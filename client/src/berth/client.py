@@ -1,6 +1,6 @@
 """Entry point of the library: `Client()`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
@@ -14,7 +14,7 @@ from berth.decoding import decode, get_field
 from berth.errors import InvalidInput, NotFound, NotSignedIn
 from berth.events import follow_events
 from berth.folders import Folders
-from berth.machine_models import Agent, Device, QueuePlace, ResourceGroup
+from berth.machine_models import Agent, Device, ImageOnMachine, ImageTransfer, QueuePlace, ResourceGroup
 from berth.models import Event, Image, KeyPair, Limits, Person, Project
 from berth.paging import PAGE_SIZE, iterate
 from berth.people import AuditLine, Browsers, Domains, Projects, Tokens, Users
@@ -119,6 +119,18 @@ class Client:
             several = ", ".join(one.reference for one in fitting[:10])
             raise InvalidInput(f"Several images fit “{text[:80]}”: {several}.", hint="Say which.")
         return fitting[0]
+
+    def image_machines(self, image: Image) -> Iterator[ImageOnMachine]:
+        """Yield the machines that could run the image, each with whether it has it."""
+        return iterate(self.transport, f"images/{image.id}/machines/", ImageOnMachine)
+
+    def bring_image(
+        self, image: Image, *, agents: Sequence[str] = (), group: str = ""
+    ) -> list[ImageTransfer]:
+        """Have the image brought to these machines and those of the group. For superadmins."""
+        body = {"agents": list(agents)} | ({"resource_group": group} if group else {})
+        answer = self.transport.request("POST", f"images/{image.id}/machines/", json=body)
+        return [decode(ImageTransfer, row) for row in answer.json()]
 
     def agents(self) -> Iterator[Agent]:
         return iterate(self.transport, "agents/", Agent)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from berth.decoding import Record
 
@@ -29,6 +30,46 @@ class Agent(Record):
         """Free amounts by slot: promised capacity minus allocated, at least 0."""
         promised = self.promised or self.capacity
         return {name: max(0, amount - self.occupied.get(name, 0)) for name, amount in promised.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageOnMachine(Record):
+    """One machine and one image. `state` is there, coming, waiting, failed or absent."""
+
+    agent: str
+    resource_group: str = ""
+    state: str = ""
+    image: Mapping[str, Any] | None = None
+    transfer: Mapping[str, Any] | None = None
+
+    @property
+    def error(self) -> str:
+        """Reason for which the image did not arrive the last time, or ""."""
+        return str((self.transfer or {}).get("error", ""))
+
+    @property
+    def done_bytes(self) -> int:
+        return int((self.transfer or {}).get("done_bytes", 0))
+
+    @property
+    def total_bytes(self) -> int:
+        return int((self.transfer or {}).get("total_bytes", 0))
+
+    @property
+    def used_at(self) -> datetime | None:
+        """Last start or end of a session with the image there; None: never."""
+        text = (self.image or {}).get("used_at")
+        return datetime.fromisoformat(text) if text else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageTransfer(Record):
+    """An image on its way to a machine. `state` is waiting, running, done or failed."""
+
+    id: int
+    agent: str
+    state: str = ""
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,6 +61,9 @@ class Image(Record):
     accelerators: tuple[str, ...] = ()
     min_cuda: str = ""
     apps: tuple[ImageApp, ...] = ()
+    machines: int = 0
+    machines_total: int = 0
+    is_pinned: bool = False
     built_at: datetime | None = None
     created_at: datetime | None = None
 

@@ -131,7 +131,7 @@ class Portal:
             web += ["--fd", str(self._listener.fileno())]
         if is_behind_proxy:
             web.append("--proxy-headers")
-        # Launches wait for image pulls and slow engines, and terminations for slow programs: separate
+        # Launches wait for slow engines, and terminations for slow programs: separate
         # workers keep them from delaying each other and the care of running sessions.
         worker = ("-n", "worker@berth", "-c", "8", "-Q", "launch")
         ends = ("-n", "ends@berth", "-c", "16", "-Q", "ends,maintenance")

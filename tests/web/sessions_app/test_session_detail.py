@@ -9,7 +9,6 @@ from django.test import Client
 from django.utils.html import escape
 
 from accounts.models import User
-from agents.runtime.port import PullProgress
 from common.actors import SYSTEM
 from sessions_app.core.states import Reason, Status
 from sessions_app.lifecycle import transitions
@@ -134,14 +133,6 @@ def test_charts_are_those_of_one_container(place: Place, browser: Client) -> Non
     assert [kernel["name"] for kernel in told["kernels"]] == ["worker1"]
 
 
-def test_a_pull_tells_its_bytes(place: Place) -> None:
-    session = place.enqueue()
-    for status in (Status.SCHEDULED, Status.PREPARING):
-        transitions.transition(session.pk, to=status, reason=Reason.PLACED, actor=SYSTEM)
-    step = presentation_session.steps(place.fresh(session), PullProgress(2**20, 2**22, 0, 1))[2]
-    assert (step["note"], step["done"], step["total"]) == ("1 MiB of 4 MiB", 2**20, 2**22)
-
-
 # Why it ended, and what helps
 
 
@@ -190,7 +181,7 @@ def test_a_running_session_whose_program_was_killed_for_memory_is_offered_more(
         (
             Reason.IMAGE_MISSING,
             {},
-            "no registry has it. Choose another image.",
+            "No registry and no other machine has the image.",
             "Start again with another image",
         ),
         (

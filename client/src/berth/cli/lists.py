@@ -41,11 +41,14 @@ def list_images(
             one.title,
             ", ".join(app.name for app in one.apps),
             format_bytes(one.size_bytes),
+            f"{one.machines} of {one.machines_total}",
             "yes" if one.is_allowed else "no",
         )
         for one in images
     ]
-    show_table(("id", "reference", "title", "apps", "size", "allowed"), rows, empty="No image is there.")
+    show_table(
+        ("id", "reference", "title", "apps", "size", "machines", "allowed"), rows, empty="No image is there."
+    )
 
 
 def _promised(agent: Agent, slot: str) -> str:

@@ -22,6 +22,7 @@ from berth.cli import (
     dotfiles,
     folders,
     groups,
+    images,
     lists,
     machines,
     policies,
@@ -138,7 +139,7 @@ app.add_typer(templates.app, name="template")
 app.add_typer(presets.app, name="preset")
 app.add_typer(arrays.app, name="array")
 app.add_typer(callbacks.app, name="callback")
-app.add_typer(lists.image_app, name="image")
+app.add_typer(images.image_app, name="image")
 app.add_typer(machines.agent_app, name="agent")
 app.add_typer(storage_hosts.app, name="storage-host")
 groups.project_app.add_typer(rules.rule_app, name="rule")

@@ -187,7 +187,7 @@ SAID = {
     "group_paused": "paused",
     "reservation": "(1) are reserved for others",
     "group_closed": "is not open to it any more",
-    "image_missing": "that could run it (1) has the image",
+    "image_missing": "No machine that answers has the image",
     "start_time": "Waits for its start time",
     "dependency": "Waits",
     "array_limit": "at most 1 of them may run at once",

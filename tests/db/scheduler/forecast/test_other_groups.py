@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from accounts.models import Project
-from agents.models import Agent, AgentImage, AgentSlot
+from agents.models import Agent, AgentSlot
 from agents.reservations.service import reserve_agents
 from common import clock
 from common.actors import SYSTEM
@@ -94,12 +94,8 @@ def test_a_machine_of_another_architecture_is_none(place: Place, other: Place) -
     assert not is_offered(place, other)
 
 
-def test_an_image_that_no_registry_has_must_be_there(place: Place, other: Place) -> None:
+def test_an_image_that_no_registry_has_is_copied_there(place: Place, other: Place) -> None:
     ContainerImage.objects.filter(pk=place.image.pk).update(registry=None)
-    assert not is_offered(place, other)
-    AgentImage.objects.create(
-        agent=other.agent, reference=place.image.reference, image_id=other.image.reference
-    )
     assert is_offered(place, other)
 
 

@@ -1,67 +1,84 @@
-"""Progress of an image pull on the session's page."""
+"""Sessions whose machine lacks their image wait until it has arrived, and their pages say how far it is."""
 
-from types import SimpleNamespace
-from uuid import uuid4
+from datetime import timedelta
 
 import pytest
 
+from agents.machine_images import runner
+from agents.models import ImageTransfer
 from agents.runtime.port import PullProgress
-from agents.runtime.simulated.runtime import IMAGE_BYTES
-from common.actors import SYSTEM
+from common import clock
 from images.models import Registry
-from sessions_app.core.states import Reason, Status
-from sessions_app.launch import image_pull
+from sessions_app.core.states import Status
+from sessions_app.launch.image_pull import image_transfer
 from sessions_app.launch.launcher import launch_session
-from sessions_app.lifecycle import transitions
-from sessions_app.lifecycle.transitions import IllegalTransition
 from sessions_app.models import ComputeSession
-from sessions_app.termination.service import terminate_session
-from tests import factories
+from sessions_app.presentation.session import steps
+from tests.factories_images import carry_all, lose_image, make_machine
 from tests.factories_sessions import Place
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("empty_redis")]
-FIRST, SECOND = PullProgress(1, 10, 0, 2), PullProgress(5, 10, 1, 2)
 
 
-def preparing(place: Place) -> ComputeSession:
-    session = place.place()
-    transitions.transition(session.pk, to=Status.PREPARING, reason=Reason.PREPARING, actor=SYSTEM)
+def launched(place: Place, session: ComputeSession | None = None) -> ComputeSession:
+    session = session or place.place()
+    launch_session(session.pk)
     return place.fresh(session)
 
 
-def test_unreported_pull_has_no_progress() -> None:
-    assert image_pull.pull_progress(uuid4()) is None
+def test_sessions_wait_for_one_transfer_and_start_when_it_ends(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(
+        "sessions_app.launch.image_pull.enqueue_on_commit", lambda name, session_id: told.append(session_id)
+    )
+    lose_image(place)
+    make_machine([place.image.reference])
+    first, second = launched(place), launched(place)
+    assert first.status == second.status == Status.PREPARING
+    assert ImageTransfer.objects.count() == 1
+    carry_all()
+    assert sorted(told) == sorted([str(first.pk), str(second.pk)])
+    assert launched(place, first).status == launched(place, second).status == Status.RUNNING
+    assert place.agent.images.get().used_at
 
 
-def test_pull_progress_is_published_once_a_second(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    instants = iter([100.0, 100.0, 100.5, 101.5, 101.5])
-    monkeypatch.setattr(image_pull, "time", SimpleNamespace(monotonic=lambda: next(instants)))
-    session = preparing(place)
-    report = image_pull.PullReporter(session)
-    report(FIRST)
-    assert image_pull.pull_progress(session.pk) == FIRST
-    report(SECOND)
-    assert image_pull.pull_progress(session.pk) == FIRST
-    report(SECOND)
-    assert image_pull.pull_progress(session.pk) == SECOND
+def test_page_says_how_much_has_arrived(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    pushed: list[dict[str, object]] = []
+    monkeypatch.setattr(
+        "sessions_app.launch.image_pull.push_now", lambda kind, audience, payload: pushed.append(payload)
+    )
+    lose_image(place)
+    session = launched(place)
+    assert image_transfer(place.place()) is None
+    [transfer] = ImageTransfer.objects.all()
+    runner._Reporter(transfer)(PullProgress(120 * 2**20, 480 * 2**20, 0, 2))
+    ImageTransfer.objects.update(started_at=clock.now())
+    found = image_transfer(session)
+    assert found is not None
+    step = steps(session, found)[2]
+    assert step["note"] == f"Pulling {place.image.reference}: 120 MiB of 480 MiB"
+    assert (step["done"], step["total"]) == (120 * 2**20, 480 * 2**20)
+    assert pushed == [{"id": str(session.pk)}]
 
 
-def test_pull_for_a_session_that_was_stopped_is_broken_off(place: Place) -> None:
-    session = preparing(place)
-    report = image_pull.PullReporter(session)
-    terminate_session(actor=factories.actor_for(place.owner), session_id=session.pk)
-    with pytest.raises(IllegalTransition, match="not needed any more"):
-        report(FIRST)
-
-
-def test_image_of_a_registry_is_pulled_for_the_session_that_wants_it(place: Place) -> None:
+def test_image_of_a_registry_is_pulled(place: Place) -> None:
     place.image.registry = Registry.objects.create(name="hub", host="hub.example", url="https://hub.example")
     place.image.save(update_fields=["registry"])
-    place.runtime._images.clear()
+    lose_image(place)
     place.runtime._registry.add(place.image.reference)
-    session = place.place()
-    launch_session(session.pk)
-    assert place.fresh(session).status == Status.RUNNING
-    heard = image_pull.pull_progress(session.pk)
-    assert heard is not None
-    assert heard.total_bytes == IMAGE_BYTES
+    session = launched(place)
+    carry_all()
+    assert launched(place, session).status == Status.RUNNING
+
+
+def test_session_ends_with_the_reason_for_which_its_image_did_not_arrive(place: Place) -> None:
+    lose_image(place)
+    session = launched(place)
+    carry_all()
+    session = launched(place, session)
+    assert (session.status, session.status_reason) == (Status.TERMINATING, "image_missing")
+    assert "ask an administrator" in str(session.status_message)
+    with clock.frozen_at(clock.now() + timedelta(seconds=1)):
+        assert launched(place).status == Status.PREPARING, "another one tries again"

@@ -18,6 +18,7 @@ from sessions_app.queue.array_release import release_all_arrays, release_element
 from sessions_app.queue.holds import update_image_holds
 from sessions_app.reconciler.loop import enforce_deadlines
 from tests.factories import actor_for
+from tests.factories_images import make_machine
 from tests.factories_sessions import Place, make_place
 
 pytestmark = pytest.mark.django_db
@@ -74,6 +75,11 @@ def test_check_names_the_missing_image(place: Place) -> None:
     assert reason() == "image_missing"
     bring(place)
     assert reason() == "starts_now"
+
+
+def test_image_on_a_machine_of_another_group_is_copied_from_there(place: Place) -> None:
+    make_machine([place.image.reference])
+    assert standing(place.enqueue()) == QUEUED
 
 
 def test_removed_image_holds_its_pending_sessions(place: Place) -> None:

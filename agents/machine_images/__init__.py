@@ -1,0 +1,1 @@
+"""Images on machines: brought there when they are missing, removed when nobody uses them."""
