@@ -3,8 +3,8 @@
 import hashlib
 import secrets
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 
 import structlog
 from django.conf import settings
@@ -27,6 +27,7 @@ from common.actors import SYSTEM, Actor
 from common.audit import audit_log
 from common.db.validation import validate_model
 from common.errors import BerthError, Conflict, InvalidInput, NotFound
+from common.resilience.keyed_pool import KeyedPool
 from common.values.encryption import decrypt, encrypt
 
 log = structlog.get_logger(__name__)
@@ -34,7 +35,9 @@ log = structlog.get_logger(__name__)
 TOKEN_LIFETIME = timedelta(hours=1)
 TRIED_FOR = timedelta(days=2)
 TRIED_AT_ONCE = 16
+ROUND_S = 30
 ERROR_LENGTH = 500
+_pool = KeyedPool[str]("admission", TRIED_AT_ONCE)
 
 
 @transaction.atomic
@@ -170,13 +173,13 @@ def admit_machines() -> None:
     ended.exclude(fetched_at=None).delete()
     ended.update(key="", token_hash="")  # the row tells `issue_again` that no machine has the certificate
     waiting = MachineInvitation.objects.filter(agent=None, created_at__gt=now - TRIED_FOR)
-    with ThreadPoolExecutor(TRIED_AT_ONCE, thread_name_prefix="admission") as pool:
-        rows = list(waiting.select_related("resource_group"))
-        for invitation, error in zip(rows, pool.map(_refusal, rows), strict=True):
-            if error:
-                MachineInvitation.objects.filter(pk=invitation.pk).update(last_error=error[:ERROR_LENGTH])
-            else:
-                _admit(invitation)
+    rows = {each.pk: each for each in waiting.select_related("resource_group")}
+    work = {pk: partial(_refusal, each) for pk, each in rows.items()}
+    for pk, error in _pool.results(work, timeout_s=ROUND_S):
+        if error:
+            MachineInvitation.objects.filter(pk=pk).update(last_error=error[:ERROR_LENGTH])
+        else:
+            _admit(rows[pk])
 
 
 def _refusal(invitation: MachineInvitation) -> str:
@@ -198,7 +201,9 @@ def _admit(invitation: MachineInvitation) -> None:
                 connection=invitation.connection,
                 resource_group=invitation.resource_group,
             )
-            invitation.delete()
+            # It may have been withdrawn while the engine was asked.
+            if not MachineInvitation.objects.filter(pk=invitation.pk).delete()[0]:
+                raise NotFound(_("There is no such invitation."))
     except BerthError as error:
         MachineInvitation.objects.filter(pk=invitation.pk).update(last_error=error.message[:ERROR_LENGTH])
 

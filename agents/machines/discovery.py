@@ -1,8 +1,8 @@
 """Discovery of the accelerators of machines: when a machine is looked at, and what is recorded."""
 
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from zlib import crc32
 
@@ -24,6 +24,7 @@ from agents.selectors import connected_agents
 from agents.vendors.selectors import known_vendors
 from common import clock
 from common.messaging.events import publish
+from common.resilience.keyed_pool import KeyedPool
 from common.values.resources import CPU, MEM
 
 log = structlog.get_logger(__name__)
@@ -31,6 +32,8 @@ log = structlog.get_logger(__name__)
 RENEWED_EVERY = timedelta(minutes=5)
 RETRIED_EVERY = timedelta(minutes=1)
 LOOKERS = 8
+ROUND_S = 240
+_pool = KeyedPool[Discovery | None]("discovery", LOOKERS)
 
 
 def discover_due(image_ids: Sequence[str]) -> None:
@@ -40,14 +43,20 @@ def discover_due(image_ids: Sequence[str]) -> None:
     vendors, began_at = known_vendors(), clock.now()
     version = _version_of(vendors)
     due = [agent for agent in connected_agents() if not agent.is_simulated and is_due(agent, version)]
-    with ThreadPoolExecutor(LOOKERS, thread_name_prefix="discovery") as pool:
-        agent_by_future = {pool.submit(discover, agent, vendors, image_ids): agent for agent in due}
-        for future in as_completed(agent_by_future):
-            agent = agent_by_future[future]
-            try:
-                record_discovery(agent.pk, future.result(), version, began_at=began_at)
-            except RuntimeUnavailable as fault:
-                log.warning("discovery.unavailable", agent_id=agent.pk, agent=agent.name, error=str(fault))
+    work = {agent.pk: partial(_discovery_or_none, agent, vendors, image_ids) for agent in due}
+    for agent_id, found in _pool.results(work, timeout_s=ROUND_S):
+        if found is not None:
+            record_discovery(agent_id, found, version, began_at=began_at)
+
+
+def _discovery_or_none(
+    agent: Agent, vendors: Sequence[VendorDescription], image_ids: Sequence[str]
+) -> Discovery | None:
+    try:
+        return discover(agent, vendors, image_ids)
+    except RuntimeUnavailable as fault:
+        log.warning("discovery.unavailable", agent_id=agent.pk, agent=agent.name, error=str(fault))
+        return None
 
 
 def is_due(agent: Agent, version: int) -> bool:

@@ -8,9 +8,8 @@ in place.
 """
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -24,6 +23,7 @@ from agents.models import Agent
 from agents.runtime.port import HelperSpec, RuntimeFault
 from agents.selectors import connected_agents, runtime_of
 from common import clock
+from common.resilience.keyed_pool import KeyedPool
 from images.selectors import built_image_ids
 
 log = structlog.get_logger(__name__)
@@ -33,8 +33,10 @@ TRUSTED_FOR = timedelta(minutes=15)
 """Maximum age of the rules at a session launch; the periodic rounds renew them well before."""
 
 INSTALLERS = 8
+ROUND_S = 120
 ERROR_LENGTH = 500
 NOT_REQUIRED = "best-effort"
+_pool = KeyedPool[str]("isolation", INSTALLERS)
 
 
 class IsolationMissing(RuntimeFault):
@@ -59,10 +61,9 @@ def renew_isolation() -> None:
     """Install network isolation on all machines where it is old, missing or failed."""
     due = [agent for agent in connected_agents() if not is_isolated(agent, RENEWED_EVERY)]
     image_ids = built_image_ids() if due else []
-    with ThreadPoolExecutor(INSTALLERS, thread_name_prefix="isolation") as pool:
-        errors = pool.map(lambda agent: install_isolation(agent, image_ids), due)
-        for agent, error in zip(due, errors, strict=True):
-            record_isolation(agent.pk, error)
+    work = {agent.pk: partial(install_isolation, agent, image_ids) for agent in due}
+    for agent_id, error in _pool.results(work, timeout_s=ROUND_S):
+        record_isolation(agent_id, error)
 
 
 def is_isolated(agent: Agent, trusted_for: timedelta) -> bool:

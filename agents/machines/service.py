@@ -6,7 +6,7 @@ from typing import Any
 
 import structlog
 from django.conf import settings
-from django.db import transaction
+from django.db import DataError, transaction
 from django.utils.translation import gettext as _
 
 from accounts.selectors import require_superadmin
@@ -42,6 +42,8 @@ LATELY = timedelta(minutes=1)
 ERROR_LENGTH = 500
 HEARTBEATS_AT_ONCE = 1000
 REFERENCE_LENGTH = 255
+UNUSABLE = (AttributeError, DataError, LookupError, TypeError, ValueError)
+"""Errors by which facts of a machine turn out not to be such: too long, or of another type."""
 
 
 def register_agent(
@@ -76,7 +78,11 @@ def register_agent(
         )
 
     with transaction.atomic():
-        agent.resource_group = _hold_group_of(known, actor, resource_group)
+        group = _hold_group_of(known, actor, resource_group)
+        if known is not None:  # it may have changed while the engine was asked
+            agent = Agent.objects.select_for_update(no_key=True).get(pk=known.pk)
+            agent.address, agent.connection = address, dict(connection or {})
+        agent.resource_group = group
         agent.engine_id = observation.info.engine_id
         apply_observation(agent, observation)
         validate_model(agent)
@@ -139,10 +145,14 @@ def heartbeat_agents() -> None:
             record_silence(agent.pk, str(seen))
         elif seen.info.engine_id != agent.engine_id:
             record_silence(agent.pk, f"Another engine answers at {agent.address}. Register the agent anew.")
-        elif is_unchanged(agent, seen):
-            unchanged.append(agent.pk)
         else:
-            record_heartbeat(agent.pk, seen)
+            try:
+                if is_unchanged(agent, seen):
+                    unchanged.append(agent.pk)
+                else:
+                    record_heartbeat(agent.pk, seen)
+            except UNUSABLE as error:
+                record_silence(agent.pk, f"Engine {agent.address} answers like no engine: {error}")
         if len(unchanged) == HEARTBEATS_AT_ONCE:
             record_heartbeats(unchanged)
             unchanged = []
@@ -210,7 +220,7 @@ def record_silence(agent_id: int, why: str) -> Agent:
     silent for BERTH_LOST_AFTER_S; a single one says little when the portal itself was down.
     """
     agent = Agent.objects.select_for_update(no_key=True).get(pk=agent_id)
-    was_silent, agent.last_error = bool(agent.last_error), why[:ERROR_LENGTH]
+    was_silent, agent.last_error = bool(agent.last_error), why.replace("\0", "")[:ERROR_LENGTH]
     agent.save(update_fields=["last_error"])
     log.warning("agent.silent", agent_id=agent.pk, agent=agent.name, error=why)
     is_long = clock.now() - agent.heartbeat_at >= timedelta(seconds=settings.BERTH_LOST_AFTER_S)

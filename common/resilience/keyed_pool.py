@@ -1,13 +1,16 @@
 """Thread pool with one task at a time per key (agent): a hanging task blocks only its key."""
 
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from contextvars import copy_context
 from typing import Generic, TypeVar
 
 import structlog
+from django.db import connection
 
 log = structlog.get_logger(__name__)
+Key = TypeVar("Key", bound=Hashable)
 Result = TypeVar("Result")
 
 
@@ -19,32 +22,48 @@ class KeyedPool(Generic[Result]):
     def __init__(self, name: str, count: int) -> None:
         self._name = name
         self._pool = ThreadPoolExecutor(count, thread_name_prefix=name)
-        self._under_way: dict[int, Future[Result]] = {}
+        self._under_way: dict[Hashable, Future[Result]] = {}
 
     @property
     def is_idle(self) -> bool:
         return all(lane.done() for lane in self._under_way.values())
 
-    def run(self, work: Mapping[int, Callable[[], Result]], *, timeout_s: float) -> dict[int, Result]:
+    def run(self, work: Mapping[Key, Callable[[], Result]], *, timeout_s: float) -> dict[Key, Result]:
         """Run one round and return the results available within `timeout_s`, by key. Tasks that
         raise are logged, those that ended since the last round too, and omitted.
         """
-        for key, lane in self._under_way.items():
+        return dict(self.results(work, timeout_s=timeout_s))
+
+    def results(
+        self, work: Mapping[Key, Callable[[], Result]], *, timeout_s: float
+    ) -> Iterator[tuple[Key, Result]]:
+        """Run one round like `run`, and yield each key with its result as soon as it is there."""
+        for earlier, lane in self._under_way.items():
             if lane.done():
-                self._went_well(key, lane)
+                self._went_well(earlier, lane)
         begun = {
-            key: self._pool.submit(copy_context().run, each)
+            key: self._pool.submit(copy_context().run, _run, each)
             for key, each in work.items()
             if key not in self._under_way or self._under_way[key].done()
         }
         self._under_way = {key: lane for key, lane in self._under_way.items() if not lane.done()} | begun
-        wait(begun.values(), timeout=timeout_s)
-        ended = {key: lane for key, lane in begun.items() if lane.done()}
-        self._under_way = {key: lane for key, lane in self._under_way.items() if key not in ended}
-        return {key: lane.result() for key, lane in ended.items() if self._went_well(key, lane)}
+        key_by_lane = {lane: key for key, lane in begun.items()}
+        with suppress(TimeoutError):
+            for lane in as_completed(key_by_lane, timeout=timeout_s):
+                key = key_by_lane[lane]
+                del self._under_way[key]
+                if self._went_well(key, lane):
+                    yield key, lane.result()
 
-    def _went_well(self, key: int, lane: Future[Result]) -> bool:
+    def _went_well(self, key: Hashable, lane: Future[Result]) -> bool:
         error = lane.exception()
         if error is not None:
             log.error("lane.failed", lanes=self._name, key=key, exc_info=error)
         return error is None
+
+
+def _run(work: Callable[[], Result]) -> Result:
+    try:
+        return work()
+    finally:
+        connection.close()  # else each thread keeps one of the process's connections for good

@@ -7,7 +7,7 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 from django.core.cache import cache
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils.translation import gettext_noop
 
 from agents.core.states import AgentState
@@ -106,8 +106,6 @@ def _reconcile_agent(agent: Agent) -> None:
         reconcile_agent(agent, runtime_of(agent))
     except RuntimeFault as error:
         log.warning("reconcile.agent_failed", agent=agent.name, error=str(error))
-    finally:
-        connection.close()  # of this thread
 
 
 def reconcile_agent(agent: Agent, runtime: ContainerRuntime) -> None:

@@ -1,8 +1,8 @@
 """Keeps the proofs of storage hosts, and the settings of how machines reach them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import timedelta
+from functools import partial
 from hashlib import sha256
 from typing import Any
 from uuid import UUID
@@ -22,6 +22,7 @@ from common.audit import audit_log
 from common.errors import InvalidInput, NotFound
 from common.messaging.dispatch import TaskName, enqueue_on_commit
 from common.messaging.events import publish
+from common.resilience.keyed_pool import KeyedPool
 from images.selectors import built_image_ids
 from sessions_app.models import ComputeSession, Kernel, StorageReach
 from sessions_app.storage_reach.proof import prove
@@ -33,6 +34,8 @@ log = structlog.get_logger(__name__)
 RENEWED_EVERY = timedelta(minutes=5)
 RETRIED_EVERY = timedelta(minutes=1)
 PROVERS = 8
+ROUND_S = 240
+_pool = KeyedPool[str | None]("storage", PROVERS)
 NOT_THIS_MACHINE = "The host is local to the portal's machine. State how other machines reach it."
 
 
@@ -56,14 +59,20 @@ def prove_pairs(pairs: Sequence[tuple[StorageHost, Agent]]) -> None:
         if not is_provable(host, agent):
             record_reach(host, agent, NOT_THIS_MACHINE)
     image_ids = built_image_ids() if remote else []
-    with ThreadPoolExecutor(PROVERS, thread_name_prefix="storage") as pool:
-        pair_by_future = {pool.submit(prove, host, agent, image_ids): (host, agent) for host, agent in remote}
-        for future in as_completed(pair_by_future):
-            host, agent = pair_by_future[future]
-            try:
-                record_reach(host, agent, future.result())
-            except RuntimeUnavailable as fault:  # the heartbeats judge the machine
-                log.warning("storage.unproven", host=host.name, agent=agent.name, error=str(fault))
+    work = {(host.pk, agent.pk): partial(_error_or_none, host, agent, image_ids) for host, agent in remote}
+    pair_by_key = {(host.pk, agent.pk): (host, agent) for host, agent in remote}
+    for key, error in _pool.results(work, timeout_s=ROUND_S):
+        if error is not None:
+            record_reach(*pair_by_key[key], error)
+
+
+def _error_or_none(host: StorageHost, agent: Agent, image_ids: Sequence[str]) -> str | None:
+    """Return what `prove` returns; None if the engine does not answer: the heartbeats judge the machine."""
+    try:
+        return prove(host, agent, image_ids)
+    except RuntimeUnavailable as fault:
+        log.warning("storage.unproven", host=host.name, agent=agent.name, error=str(fault))
+        return None
 
 
 def is_provable(host: StorageHost, agent: Agent) -> bool:
@@ -87,11 +96,12 @@ def basis_of(host: StorageHost, agent: Agent) -> str:
 
 @transaction.atomic
 def record_reach(host: StorageHost, agent: Agent, error: str) -> None:
-    """Record a proof, and give the scheduler the names of the hosts that the machine reaches. Settings that
-    changed meanwhile are proven again by the next round.
+    """Record a proof, and give the scheduler the names of the hosts that the machine reaches. A proof of
+    settings that changed meanwhile counts for nothing; the next round proves the new ones.
     """
     locked = Agent.objects.select_for_update(no_key=True).get(pk=agent.pk)
-    if not StorageHost.objects.filter(pk=host.pk).exists():
+    present = StorageHost.objects.filter(pk=host.pk).first()
+    if present is None or basis_of(present, locked) != basis_of(host, agent):
         return
     values = {
         "is_reached": not error,

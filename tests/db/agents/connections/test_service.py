@@ -125,6 +125,18 @@ def test_machine_that_does_not_answer_is_told_why(port: int) -> None:
     assert not Agent.objects.exists()
 
 
+def test_machine_whose_invitation_is_withdrawn_while_its_engine_is_asked_is_not_added(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    invitation, _token = invite(port)
+    adopted = LostRuntime(name=f"withdrawn-{port}", cpu_milli=4000, mem_bytes=2**33)
+    monkeypatch.setattr(registry, "_make", lambda *_arguments: adopted)
+    stale = MachineInvitation.objects.get()
+    invitations.cancel_invitation(actor=SYSTEM, invitation_id=invitation.pk)
+    invitations._admit(stale)
+    assert not Agent.objects.exists()
+
+
 def test_script_is_given_once(port: int) -> None:
     _invitation, token = invite(port)
     assert "BEGIN PRIVATE KEY" in invitations.fetch_script(token)

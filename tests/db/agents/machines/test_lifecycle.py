@@ -1,6 +1,7 @@
 """Life cycle of agents: registered, connected, lost, reconnected."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from typing import Any
@@ -185,6 +186,24 @@ def test_another_engine_at_the_address_is_no_heartbeat(agent: Agent) -> None:
     assert agent.state == AgentState.LOST
     assert "Another engine" in agent.last_error
     assert agent.capacity["cpu"] == 4000
+
+
+def test_engine_with_impossible_answers_stops_no_heartbeat_of_others(
+    agent: Agent, engine: LostRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("too-long", "no-engine"):
+        adopt_runtime(f"simulated://{name}-{agent.pk}", liar := LostRuntime(name=f"{name}-{agent.pk}"))
+        machines_service.register_agent(actor=SYSTEM, name=name, address=f"simulated://{name}-{agent.pk}")
+        if name == "too-long":
+            liar._info = replace(liar._info, version="1" * 100)
+        else:
+            monkeypatch.setattr(liar, "info", {}.__getitem__)
+    before = agent.heartbeat_at
+    heartbeat_after(10)
+    agent.refresh_from_db()
+    assert agent.heartbeat_at > before
+    errors = Agent.objects.exclude(pk=agent.pk).values_list("last_error", flat=True)
+    assert all("answers like no engine" in error for error in errors)
 
 
 def test_machine_in_maintenance_may_be_silent(agent: Agent, engine: LostRuntime) -> None:
