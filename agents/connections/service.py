@@ -101,7 +101,7 @@ def _ssh_connection(new: NewAgent) -> dict[str, Any]:
     try:
         shown = ssh_tunnels.run(ssh_tunnels.host_key_of(new.address))
     except ssh_tunnels.SshFailed as error:
-        raise Unavailable(str(error)) from error
+        raise Unavailable(error.shown()) from error
     if new.host_key and new.host_key.split()[:2] != shown.split()[:2]:
         sentence = _("{address} shows another host key: {key}. Check whether this is the machine you mean.")
         raise InvalidInput.at("host_key", sentence.format(address=new.address, key=shown))

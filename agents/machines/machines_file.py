@@ -9,17 +9,20 @@ from agents.core.states import AgentState
 from agents.machines.probing import LOCAL
 from agents.models import Agent
 from agents.runtime.addresses import SIMULATED
-from agents.runtime.port import TlsMaterial
+from agents.runtime.endpoints import write_ssh_files
+from agents.runtime.port import SshMaterial, TlsMaterial
 
 FILE = "machines.json"
 
 
 def write_machines_file() -> None:
-    """Write {name: {"address", "tls_directory"}} of the remote machines in use, if it changed. One query."""
+    """Write {name: {"address", "directory"}} of the remote machines in use, if it changed; the directory has
+    certificates, or the keys of SSH. One query.
+    """
     remote = Agent.objects.exclude(state=AgentState.RETIRED.value).exclude(address__startswith=LOCAL)
     rows = remote.exclude(address__startswith=SIMULATED).order_by("name")
     machines = {
-        agent.name: {"address": agent.address, "tls_directory": _directory(agent)}
+        agent.name: {"address": agent.address, "directory": _directory(agent)}
         for agent in rows.only("name", "address", "connection")
     }
     path = settings.DATA_DIR / FILE
@@ -32,6 +35,8 @@ def write_machines_file() -> None:
 
 
 def _directory(agent: Agent) -> str:
-    """Return where the certificates for this machine are; "" if it is reached without."""
+    """Return where the files for this machine are; "" if it is reached without."""
     material = agent.credentials
+    if isinstance(material, SshMaterial):
+        return write_ssh_files(material.host_key, material.key)
     return os.path.dirname(material.ca_file) if isinstance(material, TlsMaterial) else ""

@@ -4,6 +4,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -13,6 +14,8 @@ from django.conf import settings
 from agents.runtime import ssh_tunnels
 from agents.runtime.addresses import SIMULATED, SSH, UNIX
 from agents.runtime.port import Credentials, PlainText, RuntimeRefused, SshMaterial, TlsMaterial
+
+HOST_KEY_FILE, KEY_FILE = "host_key", "ssh_key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,8 @@ class Endpoint:
 
     def explain(self, why: str) -> str:
         """Return the reason of a failed connection: that of the tunnel, if there is one."""
-        return ssh_tunnels.last_error(self.address) or why
+        failure = ssh_tunnels.last_failure(self.address)
+        return failure.shown() if failure else why
 
 
 def endpoint_of(address: str, credentials: Credentials | None) -> Endpoint:
@@ -63,11 +67,22 @@ def write_tls_files(ca: str, certificate: str, key: str) -> TlsMaterial:
     """Write PEM texts below the data directory, readable for this account alone, and return their
     paths; the libraries that connect to engines take files only.
     """
-    digest = hashlib.sha256(f"{ca}\x00{certificate}\x00{key}".encode()).hexdigest()[:32]
+    directory = _write({"ca.pem": ca, "cert.pem": certificate, "key.pem": key})
+    return TlsMaterial(*(str(directory / name) for name in ("ca.pem", "cert.pem", "key.pem")))
+
+
+@lru_cache(maxsize=4096)
+def write_ssh_files(host_key: str, key: str) -> str:
+    """Write keys of SSH likewise, for processes that have no database, and return their directory."""
+    return str(_write({HOST_KEY_FILE: host_key, KEY_FILE: key}))
+
+
+def _write(texts: Mapping[str, str]) -> Path:
+    """Write files in a directory named after their contents, which exists wholly or not at all."""
+    digest = hashlib.sha256("\x00".join(texts.values()).encode()).hexdigest()[:32]
     home: Path = settings.DATA_DIR / "connections"
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     directory = home / digest
-    texts = {"ca.pem": ca, "cert.pem": certificate, "key.pem": key}
     if not directory.is_dir():
         made = Path(tempfile.mkdtemp(prefix=".", dir=home))
         for name, text in texts.items():
@@ -77,4 +92,4 @@ def write_tls_files(ca: str, certificate: str, key: str) -> TlsMaterial:
             made.rename(directory)
         except OSError:  # another process was faster
             shutil.rmtree(made)
-    return TlsMaterial(*(str(directory / name) for name in texts))
+    return directory

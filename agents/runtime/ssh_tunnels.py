@@ -3,9 +3,11 @@ through one lasting SSH connection to the socket of the engine. Both kinds of ru
 """
 
 import asyncio
+import atexit
 import os
+import shutil
 import tempfile
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock, Thread
@@ -16,6 +18,7 @@ import asyncssh
 import structlog
 
 from agents.runtime.port import SshMaterial
+from common.i18n import gettext, gettext_noop
 
 log = structlog.get_logger(__name__)
 
@@ -23,6 +26,7 @@ CONNECT_TIMEOUT_S = 10
 KEEPALIVE_S = 5
 SSH_PORT = 22
 READ_BYTES = 2**16
+PREFIX = "berth-ssh-"
 T = TypeVar("T")
 
 _lock = Lock()
@@ -30,8 +34,37 @@ _loops: dict[int, asyncio.AbstractEventLoop] = {}  # of this process, by its id
 _tunnels: dict[str, "Tunnel"] = {}  # by address
 
 
+OTHER_HOST_KEY = gettext_noop(
+    "{address} shows another host key than when it was added. If the machine was set up anew, add it again; otherwise somebody"
+    " else answers there."
+)
+NOT_LET_IN = gettext_noop(
+    "{address} does not let Berth in. Add Berth’s public key to ~/.ssh/authorized_keys of “{user}” there."
+)
+NO_HOST_KEY = gettext_noop("{address} shows no host key. Check that an SSH server answers there.")
+NOT_REACHED = gettext_noop("{address} is not reached by SSH: {error}. Check the address and the port.")
+NO_ENGINE = gettext_noop(
+    "{address} let Berth in, but not to {socket}: {error}. Check that the engine runs, that “{user}” is in the group docker, and"
+    " that sshd allows AllowStreamLocalForwarding."
+)
+
+
 class SshFailed(Exception):
-    """The SSH connection cannot be made; the sentence says why and what to do."""
+    """The SSH connection cannot be made; the sentence says why and what to do. `str` is English, for logs and
+    processes without translations.
+    """
+
+    def __init__(self, sentence: str, **words: object) -> None:
+        super().__init__(sentence, words)
+        self.sentence = sentence
+        self.words = words
+
+    def __str__(self) -> str:
+        return self.sentence.format(**self.words)
+
+    def shown(self) -> str:
+        """Return the sentence in the reader's language."""
+        return gettext(self.sentence).format(**self.words)
 
 
 class Tunnel:
@@ -41,7 +74,7 @@ class Tunnel:
         self.address = address
         self.material = material
         self.path = path
-        self.last_error = ""
+        self.last_failure: SshFailed | None = None
         self._connection: asyncssh.SSHClientConnection | None = None
         self._connecting = asyncio.Lock()
         self._server: asyncio.AbstractServer | None = None
@@ -61,10 +94,10 @@ class Tunnel:
         try:
             far_reader, far_writer = await self._open()
         except SshFailed as error:
-            self.last_error = str(error)
+            self.last_failure = error
             writer.transport.abort()
             return
-        self.last_error = ""
+        self.last_failure = None
         pumps = (_pump(reader, far_writer), _pump(far_reader, writer))
         try:
             await asyncio.gather(*pumps)
@@ -90,16 +123,45 @@ def socket_of(address: str, material: SshMaterial) -> Path:
         if tunnel is None or tunnel.material != material:
             if tunnel is not None:
                 run(tunnel.close())
-            home = Path(tempfile.mkdtemp(prefix="berth-ssh-"))
-            tunnel = _tunnels[address] = Tunnel(address, material, home / "engine.sock")
+            tunnel = _tunnels[address] = Tunnel(address, material, _new_directory() / "engine.sock")
             run(tunnel.listen())
         return tunnel.path
 
 
-def last_error(address: str) -> str:
-    """Return why the last connection to this machine was not made; "" if it was."""
+def last_failure(address: str) -> SshFailed | None:
+    """Return why the last connection to this machine was not made; None if it was."""
     tunnel = _tunnels.get(address)
-    return tunnel.last_error if tunnel else ""
+    return tunnel.last_failure if tunnel else None
+
+
+def _new_directory() -> Path:
+    """Make a directory for a socket, which is removed when this process ends; a killed process leaves its own
+    to the next one that makes one.
+    """
+    _remove_directories(_is_orphaned)
+    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+
+
+def _remove_directories(is_chosen: Callable[[int], bool]) -> None:
+    """Remove directories of sockets, chosen by the process that made them."""
+    for directory in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
+        process = directory.name.removeprefix(PREFIX).partition("-")[0]
+        if process.isdecimal() and is_chosen(int(process)):
+            shutil.rmtree(directory, ignore_errors=True)  # those of other accounts stay
+
+
+def _is_orphaned(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+# A forked process has the same handler, but no directory of its own.
+atexit.register(lambda: _remove_directories(lambda process: process == os.getpid()))
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
@@ -116,9 +178,9 @@ async def host_key_of(address: str) -> str:
                 place.hostname or "", place.port or SSH_PORT, config=None
             )
     except (OSError, TimeoutError, asyncssh.Error) as error:
-        raise SshFailed(_not_reached(address, error)) from error
+        raise _not_reached(address, error) from error
     if key is None:
-        raise SshFailed(f"{address} shows no host key. Check that an SSH server answers there.")
+        raise SshFailed(NO_HOST_KEY, address=address)
     return key.export_public_key().decode().strip()
 
 
@@ -140,17 +202,11 @@ async def connect(address: str, material: SshMaterial) -> asyncssh.SSHClientConn
             keepalive_count_max=2,
         )
     except asyncssh.HostKeyNotVerifiable as error:
-        raise SshFailed(
-            f"{address} shows another host key than when it was added. If the machine was set up anew, "
-            "add it again; otherwise somebody else answers there."
-        ) from error
+        raise SshFailed(OTHER_HOST_KEY, address=address) from error
     except asyncssh.PermissionDenied as error:
-        raise SshFailed(
-            f"{address} does not let Berth in. Add Berth's public key to ~/.ssh/authorized_keys of "
-            f"“{place.username}” there."
-        ) from error
+        raise SshFailed(NOT_LET_IN, address=address, user=place.username) from error
     except (OSError, TimeoutError, asyncssh.Error) as error:
-        raise SshFailed(_not_reached(address, error)) from error
+        raise _not_reached(address, error) from error
 
 
 async def open_engine(
@@ -160,17 +216,12 @@ async def open_engine(
     try:
         return await connection.open_unix_connection(material.socket, encoding=None)
     except (OSError, asyncssh.Error) as error:
-        raise SshFailed(
-            f"{address} let Berth in, but not to {material.socket}: {error}. Check that the engine runs, that "
-            f"“{urlsplit(address).username}” is in the group docker, and that sshd allows "
-            "AllowStreamLocalForwarding."
-        ) from error
+        user = urlsplit(address).username
+        raise SshFailed(NO_ENGINE, address=address, socket=material.socket, error=error, user=user) from error
 
 
-def _not_reached(address: str, error: BaseException) -> str:
-    return (
-        f"{address} is not reached by SSH: {error or type(error).__name__}. Check the address and the port."
-    )
+def _not_reached(address: str, error: BaseException) -> SshFailed:
+    return SshFailed(NOT_REACHED, address=address, error=error or type(error).__name__)
 
 
 async def _pump(reader: Any, writer: Any) -> None:

@@ -1,9 +1,16 @@
 """Engine reached over SSH by both kinds of runtime; SSH is a server of the same library."""
 
 import asyncio
+import json
+import subprocess
+import sys
+import tempfile
 from collections.abc import AsyncIterator
+from pathlib import Path
+from uuid import uuid4
 
 import asyncssh
+import docker
 import pytest
 from asgiref.sync import sync_to_async
 
@@ -15,6 +22,7 @@ from agents.runtime.port import RuntimeUnavailable, SshMaterial
 from agents.runtime.port_async import ProcessSpec
 from agents.runtime.ssh_tunnels import host_key_of, run
 from common.errors import Unavailable
+from portal.ops.engine.objects import purge_machines
 from tests import engines
 
 pytestmark = pytest.mark.docker
@@ -86,3 +94,34 @@ async def test_ssh_that_leads_nowhere_is_named(address: str, wrong: SshMaterial,
         await asyncio.to_thread(runtime.info)
     with pytest.raises(Unavailable, match=words):
         await sync_to_async(check_engine)(endpoint_of(address, wrong))
+
+
+async def test_purge_cleans_machines_over_ssh(address: str, tmp_path: Path) -> None:
+    keys = material()
+    (tmp_path / "host_key").write_text(keys.host_key)
+    (tmp_path / "ssh_key").write_text(keys.key)
+    (tmp_path / "ssh_key").chmod(0o600)
+    installation, said = uuid4().hex[:12], list[str]()
+    engine = docker.DockerClient(engines.ADDRESS)
+    volume = engine.volumes.create(labels={"io.berth.installation": installation})
+    machines = {"gpu-01": {"address": address, "directory": str(tmp_path)}}
+    (tmp_path / "machines.json").write_text(json.dumps(machines))
+    await asyncio.to_thread(purge_machines, tmp_path / "machines.json", installation, said.append)
+    assert said == ["gpu-01: removed 0 containers, 0 networks and 1 volumes"]
+    assert volume.name not in [each.name for each in engine.volumes.list()]
+    engine.close()
+
+
+def test_sockets_of_tunnels_leave_with_their_process() -> None:
+    script = """
+from agents.runtime.port import SshMaterial
+from agents.runtime.ssh_tunnels import socket_of
+print(socket_of("ssh://berth@127.0.0.1:9", SshMaterial(host_key="", key="")).parent)
+"""
+    orphan = Path(tempfile.gettempdir()) / f"berth-ssh-{2**22}-test"  # no process has such a number
+    orphan.mkdir(exist_ok=True)
+    program = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    directory = Path(program.stdout.strip())
+    assert directory.name.startswith("berth-ssh-")
+    assert not directory.exists()
+    assert not orphan.exists()

@@ -348,8 +348,8 @@ async def test_helpers_leave_remote_machines_and_it_is_said_which_did_not_answer
     said: list[str] = []
     async with engine_over_tls(keys) as address:
         machines = {
-            "gpu-01": {"address": address, "tls_directory": str(keys)},
-            "gpu-02": {"address": "tcp://127.0.0.1:9", "tls_directory": str(keys)},
+            "gpu-01": {"address": address, "directory": str(keys)},
+            "gpu-02": {"address": "tcp://127.0.0.1:9", "directory": str(keys)},
         }
         (tmp_path / "machines.json").write_text(json.dumps(machines))
         await asyncio.to_thread(purge_machines, tmp_path / "machines.json", installation, said.append)

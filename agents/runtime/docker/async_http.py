@@ -15,7 +15,7 @@ from agents.runtime.docker.connection import CALL_TIMEOUT_S, CONNECT_TIMEOUT_S, 
 from agents.runtime.docker.stream import READ_BYTES, Stream, hijack
 from agents.runtime.endpoints import endpoint_of
 from agents.runtime.port import Credentials, RuntimeFault, RuntimeUnavailable, TlsMaterial
-from agents.runtime.ssh_tunnels import last_error
+from agents.runtime.ssh_tunnels import last_failure
 
 PATH_STAT_HEADER = "X-Docker-Container-Path-Stat"
 REFUSAL_BYTES = 2**12
@@ -32,7 +32,7 @@ def translated(address: str) -> Iterator[None]:
     try:
         yield
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        why = last_error(address) or str(error) or type(error).__name__
+        why = str(last_failure(address) or error) or type(error).__name__
         raise RuntimeUnavailable(f"Engine {address} does not answer: {why}") from error
 
 

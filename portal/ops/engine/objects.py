@@ -4,17 +4,21 @@ Several installations may share one engine and its images. Each leaves a small v
 mark, so that the last one to be purged removes the images.
 """
 
+import asyncio
 import contextlib
 import hashlib
 import json
 import os
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Thread
+from urllib.parse import urlsplit
 
+import asyncssh
 import docker
 import requests
 from docker.errors import APIError, DockerException, NotFound
@@ -33,6 +37,8 @@ MPS_ROLE = "mps"
 STOP_GRACE_S = 5
 REMOVED_AT_ONCE = 8
 MACHINE_CALL_S = 10
+SSH_PORT = 22
+REMOTE_SOCKET = "/var/run/docker.sock"
 MACHINES_LIMIT_S = 60
 """Limit for all remote machines together, which are cleaned concurrently."""
 
@@ -169,9 +175,11 @@ def purge_machines(machines_file: Path, installation: str, log: Say) -> None:
 
     def clean(name: str) -> None:
         try:
-            with contextlib.closing(connect_to_machine(**machines[name])) as engine:
-                remove_objects(engine, installation, lambda text: log(f"{name}: {text}"))
-        except (DockerException, requests.RequestException, OSError) as fault:
+            use_machine(
+                **machines[name],
+                work=lambda engine: remove_objects(engine, installation, lambda text: log(f"{name}: {text}")),
+            )
+        except (DockerException, requests.RequestException, OSError, asyncssh.Error) as fault:
             unclean[name] = str(fault)
         else:
             del unclean[name]
@@ -187,12 +195,45 @@ def purge_machines(machines_file: Path, installation: str, log: Say) -> None:
         log(f"{name} ({address}) could not be cleaned, so containers of Berth may run there: {reason}")
 
 
-def connect_to_machine(address: str, tls_directory: str) -> docker.DockerClient:
-    """Return a client of a remote machine's engine. Raises DockerException if there is no answer."""
-    folder = Path(tls_directory)
+def use_machine(address: str, directory: str, work: Callable[[docker.DockerClient], None]) -> None:
+    """Do some work with a remote machine's engine, whose certificates or SSH keys are in the directory. Raises
+    DockerException, OSError or asyncssh.Error if there is no answer.
+    """
+    folder = Path(directory)
+    if address.startswith("ssh://"):
+        asyncio.run(_use_machine_over_ssh(address, folder, work))
+        return
     pair = (str(folder / "cert.pem"), str(folder / "key.pem"))
-    tls = TLSConfig(client_cert=pair, ca_cert=str(folder / "ca.pem"), verify=True)
-    return docker.DockerClient(base_url=address, version="auto", timeout=MACHINE_CALL_S, tls=tls)
+    _use_engine(address, work, TLSConfig(client_cert=pair, ca_cert=str(folder / "ca.pem"), verify=True))
+
+
+async def _use_machine_over_ssh(
+    address: str, folder: Path, work: Callable[[docker.DockerClient], None]
+) -> None:
+    place = urlsplit(address)
+    host_key = asyncssh.import_public_key((folder / "host_key").read_text())
+    with tempfile.TemporaryDirectory(prefix="berth-down-") as home:
+        socket = f"{home}/engine.sock"
+        async with asyncssh.connect(
+            place.hostname or "",
+            place.port or SSH_PORT,
+            username=place.username,
+            client_keys=[str(folder / "ssh_key")],
+            known_hosts=([host_key], [], []),
+            agent_path=None,
+            config=None,
+            connect_timeout=MACHINE_CALL_S,
+            login_timeout=MACHINE_CALL_S,
+        ) as connection:
+            await connection.forward_local_path(socket, REMOTE_SOCKET)
+            await asyncio.to_thread(_use_engine, f"unix://{socket}", work)
+
+
+def _use_engine(url: str, work: Callable[[docker.DockerClient], None], tls: TLSConfig | bool = False) -> None:
+    with contextlib.closing(
+        docker.DockerClient(base_url=url, version="auto", timeout=MACHINE_CALL_S, tls=tls)
+    ) as engine:
+        work(engine)
 
 
 def purge_engine(data: Path) -> None:

@@ -66,6 +66,6 @@ def test_remote_machines_are_in_the_file_of_the_purge_until_they_are_retired(dat
         reconcile_meters([IMAGE])
         return json.loads((data / "machines.json").read_text())
 
-    assert told() == {agent.name: {"address": REMOTE, "tls_directory": ""}}
+    assert told() == {agent.name: {"address": REMOTE, "directory": ""}}
     Agent.objects.filter(pk=agent.pk).update(state=AgentState.RETIRED)
     assert told() == {}
