@@ -2,17 +2,31 @@
 # Lets Berth use this machine's Docker engine as “@NAME@”. Run as root; running it twice does no harm.
 set -eu
 
+settings=/etc/docker/daemon.json
+unit=/etc/systemd/system/docker.service.d/berth.conf
+
 main() {
     [ "$(id -u)" = 0 ] || fail "Run this as root."
-    command -v dockerd >/dev/null || fail "There is no Docker engine here. Install one first: https://docs.docker.com/engine/install/"
-    command -v systemctl >/dev/null || fail "This machine has no systemd. Start dockerd with the options in /etc/docker/berth yourself."
+    engine=$(command -v dockerd) || fail "There is no Docker engine here. Install one first: https://docs.docker.com/engine/install/"
     write_certificates
+    saved=$(mktemp -d)
+    trap 'rm -rf "$saved"' EXIT
+    keep "$settings" "$unit"
     write_settings
+    if ! command -v systemctl >/dev/null; then
+        echo "This machine has no systemd. Restart its engine with: $engine -H unix:///var/run/docker.sock -H tcp://0.0.0.0:@PORT@"
+        exit
+    fi
     write_unit
     # First without a restart: an engine that keeps containers running over its restart has to know it before.
     systemctl reload docker || true
     systemctl daemon-reload
-    systemctl restart docker || fail "The engine did not start. See: journalctl -u docker. The former settings are in /etc/docker/daemon.json.before-berth."
+    if ! systemctl restart docker; then
+        put_back "$settings" "$unit"
+        systemctl daemon-reload
+        systemctl restart docker || true
+        fail "The engine did not start with Berth's settings, so its former ones were put back. See: journalctl -u docker."
+    fi
     echo "The engine listens on port @PORT@. Berth's page turns green within seconds."
 }
 
@@ -21,10 +35,23 @@ fail() {
     exit 1
 }
 
+keep() {
+    for file in "$@"; do
+        if [ -e "$file" ]; then cp -p "$file" "$saved/"; fi
+    done
+}
+
+put_back() {
+    for file in "$@"; do
+        before="$saved/$(basename "$file")"
+        if [ -e "$before" ]; then cp -p "$before" "$file"; else rm -f "$file"; fi
+    done
+}
+
 write_certificates() {
+    umask 077
     mkdir -p /etc/docker/berth
     chmod 700 /etc/docker/berth
-    umask 077
     echo '@CA@' >/etc/docker/berth/ca.pem
     echo '@CERT@' >/etc/docker/berth/cert.pem
     echo '@KEY@' >/etc/docker/berth/key.pem
@@ -33,15 +60,14 @@ write_certificates() {
 
 # TLS with certificates on both sides; containers outlive a restart of the engine.
 write_settings() {
-    file=/etc/docker/daemon.json
-    if [ ! -s "$file" ]; then
-        echo '{}' >"$file"
-    elif [ ! -e "$file.before-berth" ]; then
-        cp -p "$file" "$file.before-berth"
+    if [ ! -s "$settings" ]; then
+        echo '{}' >"$settings"
+    elif [ ! -e "$settings.before-berth" ]; then
+        cp -p "$settings" "$settings.before-berth"
     fi
     python=$(command -v python3 || command -v python || true)
     if [ -n "$python" ]; then
-        "$python" - "$file" <<'PYTHON'
+        "$python" - "$settings" <<'PYTHON' || fail "$settings was not changed. It has to be a JSON object."
 import json, os, sys
 path = sys.argv[1]
 with open(path) as file:
@@ -49,13 +75,13 @@ with open(path) as file:
 home = "/etc/docker/berth/"
 settings.update({"tls": True, "tlsverify": True, "tlscacert": home + "ca.pem", "tlscert": home + "cert.pem", "tlskey": home + "key.pem"})
 settings["live-restore"] = True
-settings.pop("hosts", None)  # they are in the unit
+settings.pop("hosts", None)  # they are on the command line
 with open(path + ".new", "w") as file:
     json.dump(settings, file, indent=2)
 os.replace(path + ".new", path)
 PYTHON
-    elif [ "$(tr -d ' \n' <"$file")" = '{}' ]; then
-        cat >"$file" <<'JSON'
+    elif [ "$(tr -d ' \n' <"$settings")" = '{}' ]; then
+        cat >"$settings" <<'JSON'
 {
   "tls": true,
   "tlsverify": true,
@@ -66,18 +92,18 @@ PYTHON
 }
 JSON
     else
-        fail "Without python3 this script does not change $file. Add tls, tlsverify, tlscacert, tlscert, tlskey (files in /etc/docker/berth) and live-restore to it."
+        fail "Without python3 this script does not change $settings. Add tls, tlsverify, tlscacert, tlscert, tlskey (files in /etc/docker/berth) and live-restore to it."
     fi
 }
 
 # The unit names the socket on its command line, and the engine refuses addresses in both places.
+# DOCKER_OPTS are those of Debian's package; elsewhere the variable is empty.
 write_unit() {
-    mkdir -p /etc/systemd/system/docker.service.d
-    engine=$(command -v dockerd)
-    cat >/etc/systemd/system/docker.service.d/berth.conf <<UNIT
+    mkdir -p "$(dirname "$unit")"
+    cat >"$unit" <<UNIT
 [Service]
 ExecStart=
-ExecStart=$engine -H fd:// -H tcp://0.0.0.0:@PORT@ --containerd=/run/containerd/containerd.sock
+ExecStart=$engine -H fd:// -H tcp://0.0.0.0:@PORT@ --containerd=/run/containerd/containerd.sock \$DOCKER_OPTS
 UNIT
 }
 
