@@ -74,6 +74,12 @@ class InputSerializer(serializers.Serializer[Any]):
 
     default_error_messages = {"invalid": gettext_lazy("Give an object of fields.")}  # noqa: RUF012  the form that DRF wants
 
+    def get_fields(self) -> dict[str, Any]:
+        fields = super().get_fields()
+        for each in fields.values():
+            _name_choices(getattr(each, "child", each))
+        return fields
+
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, Mapping):
             unknown = [name for name in list(data)[:100] if name not in self.fields]
@@ -89,6 +95,14 @@ class InputSerializer(serializers.Serializer[Any]):
         body = cls(data=request.data)
         body.is_valid(raise_exception=True)
         return dict(body.validated_data)
+
+
+def _name_choices(field: serializers.Field[Any, Any, Any, Any]) -> None:
+    """Have a wrong choice answered with those that there are."""
+    if isinstance(field, serializers.ChoiceField):
+        known = ", ".join(map(str, field.choices))
+        sentence = _("{value} is none of these: {known}.")
+        field.error_messages["invalid_choice"] = sentence.format(value="“{input}”", known=known)
 
 
 class TextField(serializers.CharField):
