@@ -25,12 +25,15 @@ from common.rest.pagination import StandardPagination
 from common.token_scopes import FOR_ADMIN, FOR_SESSIONS
 from common.values.text import quoted
 from sessions_app.api.metrics import SESSION_WINDOW
+from sessions_app.api.metrics import WORDS as SESSION_WORDS
 from sessions_app.metrics.device_history import (
     MachineWindow,
     agent_device_metrics,
     session_device_metrics,
 )
 from sessions_app.metrics.history import Window
+from sessions_app.metrics.machine_history import HELD, agent_metrics
+from sessions_app.metrics.machine_history import SERIES as USED
 from sessions_app.metrics.present_devices import PresentDevice, PresentDevicePages, Top, top_devices
 from sessions_app.selectors import Action, access_session
 
@@ -41,6 +44,14 @@ WORDS = {
     "watts": "power in watts",
     "celsius": "temperature in degrees Celsius",
 }
+
+
+MACHINE_WINDOW = OpenApiParameter(
+    "window",
+    OpenApiTypes.STR,
+    enum=[window.value for window in MachineWindow],
+    description="Last 15 minutes, hour (default), day or 30 days.",
+)
 
 
 class HolderOut(serializers.Serializer[Any]):
@@ -149,14 +160,7 @@ class AgentDevicesView(APIView):
 
     @extend_schema(
         operation_id="read_agent_devices",
-        parameters=[
-            OpenApiParameter(
-                "window",
-                OpenApiTypes.STR,
-                enum=[window.value for window in MachineWindow],
-                description="Last 15 minutes, hour (default), day or 30 days.",
-            )
-        ],
+        parameters=[MACHINE_WINDOW],
         responses={200: DevicesMetricsOut},
     )
     def get(self, request: Request, agent_id: int) -> Response:
@@ -165,6 +169,51 @@ class AgentDevicesView(APIView):
         agent = access_agent(actor, agent_id)
         window = _chosen(request, "window", MachineWindow, MachineWindow.HOUR)
         return Response(DevicesMetricsOut(agent_device_metrics(actor, agent, window)).data)
+
+
+class AgentLimitsOut(serializers.Serializer[Any]):
+    cpu_milli = serializers.IntegerField()
+    mem_bytes = serializers.IntegerField()
+    device_milli = serializers.IntegerField(help_text="Always 0: devices have metrics of their own.")
+
+
+class AgentUseOut(serializers.Serializer[Any]):
+    """All sessions of an agent together. Lists of equal length, oldest first: one value for each time in
+    `at`, null if sessions ran and were not measured.
+    """
+
+    name = serializers.CharField()
+    limits = AgentLimitsOut(help_text="Capacity of the agent.")
+    at = serializers.ListField(
+        child=serializers.IntegerField(), help_text="Start of each point, in Unix seconds."
+    )
+
+    def get_fields(self) -> dict[str, Any]:
+        used = {name: _series(name, f"Mean of {SESSION_WORDS[name]}.") for name in USED}
+        held = {name: _series(name, "Mean of what sessions held.") for name in HELD.values()}
+        return {**super().get_fields(), **used, **held}
+
+
+class AgentMetricsOut(serializers.Serializer[Any]):
+    window = serializers.CharField()
+    step_s = serializers.IntegerField(help_text="Seconds between points.")
+    unmeasured_since = serializers.DateTimeField(allow_null=True, help_text="Always null.")
+    kernels = AgentUseOut(many=True, help_text="One: the agent.")
+
+
+class AgentMetricsView(APIView):
+    token_scopes = FOR_ADMIN
+
+    @extend_schema(
+        operation_id="read_agent_metrics",
+        parameters=[MACHINE_WINDOW],
+        responses={200: AgentMetricsOut},
+    )
+    def get(self, request: Request, agent_id: int) -> Response:
+        """Show what the sessions of an agent used and held together of its CPU, memory, network and disks."""
+        agent = access_agent(actor_of(request), agent_id)
+        window = _chosen(request, "window", MachineWindow, MachineWindow.HOUR)
+        return Response(AgentMetricsOut(agent_metrics(agent, window)).data)
 
 
 class DeviceListView(GenericAPIView[AgentDevice]):

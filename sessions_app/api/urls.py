@@ -65,6 +65,7 @@ urlpatterns = [
         name="api-session-devices",
     ),
     path("agents/<int:agent_id>/devices/", devices.AgentDevicesView.as_view(), name="api-agent-devices"),
+    path("agents/<int:agent_id>/metrics/", devices.AgentMetricsView.as_view(), name="api-agent-metrics"),
     path("storage-hosts/", storage_hosts.StorageHostListView.as_view(), name="api-storage-hosts"),
     path(
         "storage-hosts/<int:storage_host_id>/",

@@ -17,6 +17,7 @@ export const CHARTS = [
     series: [
       { key: "cpu_milli", label: gettext("Used"), tone: "busy", isFilled: true },
       { key: "cpu_milli_max", label: gettext("Maximum"), tone: "busy", isDashed: true, ofSpans: true },
+      { key: "cpu_milli_held", label: gettext("Held"), words: gettext("{amount} held"), tone: "warn" },
     ],
   },
   {
@@ -29,6 +30,7 @@ export const CHARTS = [
     series: [
       { key: "mem_bytes", label: gettext("Used"), tone: "good", isFilled: true },
       { key: "mem_bytes_max", label: gettext("Maximum"), tone: "good", isDashed: true, ofSpans: true },
+      { key: "mem_bytes_held", label: gettext("Held"), words: gettext("{amount} held"), tone: "warn" },
     ],
   },
   {
@@ -100,6 +102,11 @@ function deviceChart(key, title, { unit, least, tone, limit }) {
 export function chartsOf(kernel) {
   if (kernel.device_id) return DEVICE_CHARTS;
   return CHARTS.filter(({ ofDevices }) => !ofDevices || kernel.limits.device_milli > 0);
+}
+
+/** The series of a chart that this part has: containers tell a maximum, machines what is held. Without `isLong`, none of spans. */
+export function seriesOf(chart, part, isLong) {
+  return chart.series.filter(({ key, ofSpans }) => key in part && (isLong || !ofSpans));
 }
 
 /** The line that a chart has for a limit of this container, if it is known. */

@@ -2,7 +2,7 @@
 // chart (those of an accelerator in its [data-device-charts]), with the present values in words and a table of the same for who does not see it. Asks again while the session runs.
 import uPlot from "uplot";
 import { attach } from "./features.js";
-import { aligned, amount, chartsOf, chosenRows, limitOf, share } from "./chart_data.js";
+import { aligned, amount, chartsOf, chosenRows, limitOf, seriesOf, share } from "./chart_data.js";
 import { fromThisPage } from "./requests.js";
 import { format, gettext } from "./words.js";
 
@@ -80,7 +80,7 @@ class Charts {
   }
 
   fill(card, chart, kernel, stepS) {
-    const series = chart.series.filter((each) => !each.ofSpans || stepS >= 60);
+    const series = seriesOf(chart, kernel, stepS >= 60);
     const limit = limitOf(chart, kernel);
     const data = aligned(kernel, series, limit, stepS);
     card.chart = chart;
@@ -207,7 +207,7 @@ function faint(colour) {
 
 function presentWords(kernel, chart) {
   const last = (name) => kernel[name].findLast((value) => value !== null);
-  const told = chart.series.filter((each) => !each.ofSpans).map(({ key, words }) => {
+  const told = seriesOf(chart, kernel, false).map(({ key, words }) => {
     const value = last(key);
     return value === undefined ? "" : format(words ?? "{amount}", { amount: amount(chart.unit, value / chart.divisor) });
   });
@@ -215,13 +215,14 @@ function presentWords(kernel, chart) {
   if (!used && chart.isSmall) return gettext("not measured");
   if (!used) return chart.ofDevices ? gettext("not measured on this machine") : gettext("not known");
   if (chart.ofDevices && kernel.limits.devices_are_shared) return format(gettext("{used}, by all who share them"), { used });
-  if (!limitOf(chart, kernel)) return used;
-  return format(gettext("{used} of {limit}"), share(chart.unit, last(chart.series[0].key) / chart.divisor, kernel.limits[chart.limit] / chart.divisor));
+  if (!limitOf(chart, kernel) || !told[0]) return used;
+  const ofLimit = format(gettext("{used} of {limit}"), share(chart.unit, last(chart.series[0].key) / chart.divisor, kernel.limits[chart.limit] / chart.divisor));
+  return [ofLimit, ...told.slice(1).filter(Boolean)].join(", ");
 }
 
 /** At most a dozen rows: what matters of a chart can be heard. */
 function fillTable(table, chart, kernel) {
-  const series = chart.series.filter((each) => !each.ofSpans);
+  const series = seriesOf(chart, kernel, false);
   const cell = (tag, text) => Object.assign(document.createElement(tag), { textContent: text });
   const row = (cells) => {
     const line = document.createElement("tr");
