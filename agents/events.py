@@ -1,6 +1,7 @@
 """Events about agents and their capacity."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from common.messaging.events import Event
 
@@ -11,6 +12,15 @@ class AgentLost(Event):
 
     agent_id: int
     resource_group_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class AgentDrained(Event):
+    """An administrator drained an agent at `at`. Its sessions continue."""
+
+    agent_id: int
+    name: str
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True)

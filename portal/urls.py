@@ -8,7 +8,7 @@ from portal.web import audit, notifications, preferences, search
 from portal.web.accelerators import accelerators
 from portal.web.dashboard import dashboard
 from portal.web.devices import agent_page, device_page, forget, quarantine, release, split_device
-from portal.web.drain_confirmation import ask_to_drain
+from portal.web.drain_confirmation import ask_to_drain, begin_maintenance
 from portal.web.views import (
     administration,
     api_reference,
@@ -71,6 +71,7 @@ urlpatterns = [
     path("accelerators/<int:device_id>/split/", split_device, name="split-device"),
     path("agents/<int:agent_id>/", agent_page, name="agent"),
     path("agents/<int:agent_id>/drain/", ask_to_drain, name="agent-drain"),
+    path("agents/<int:agent_id>/maintenance/", begin_maintenance, name="agent-maintenance"),
     path("", include("agents.web.urls")),
     path("", include("scheduler.web.urls")),
     path("account/", include("allauth.urls")),

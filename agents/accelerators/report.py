@@ -22,6 +22,14 @@ class DeviceNodeFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DiskFacts:
+    """Size of a file system, and what of it is free for programs that are not root's."""
+
+    size_bytes: int
+    free_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommandOutput:
     """Answer of a vendor's tool. `problem`: "" or "missing", "timeout", "too_long"."""
 
@@ -32,8 +40,8 @@ class CommandOutput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeRequest:
-    """Request to a probe: globs of paths to list, of files to read, of links, of device nodes, and
-    commands; and what its container needs for the commands: device nodes and files of the machine, all
+    """Request to a probe: globs of paths to list, of files to read, of links, of device nodes,
+    commands, and directories whose disks are measured (as the probe itself sees them); and what its container needs for the commands: device nodes and files of the machine, all
     devices of drivers of the engine, runtimes.
 
     A listed path is reported if it exists. Commands run one after the other with `LC_ALL=C`, each with
@@ -45,6 +53,7 @@ class ProbeRequest:
     links: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
     commands: tuple[tuple[str, ...], ...] = ()
+    disks: tuple[str, ...] = ()
     given_devices: tuple[str, ...] = ()
     given_files: tuple[str, ...] = ()
     given_drivers: tuple[str, ...] = ()
@@ -57,8 +66,8 @@ class ProbeRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineReport:
-    """Report of a machine: existing paths, texts of files, targets of links, device nodes and outputs
-    of commands (by `command_key`), and what its engine told: runtimes, names of CDI devices, version.
+    """Report of a machine: existing paths, texts of files, targets of links, device nodes, outputs
+    of commands (by `command_key`), disks by directory, and what its engine told: runtimes, names of CDI devices, version.
     """
 
     paths: tuple[str, ...] = ()
@@ -66,6 +75,7 @@ class MachineReport:
     links: Mapping[str, str] = field(default_factory=dict)
     nodes: Mapping[str, DeviceNodeFacts] = field(default_factory=dict)
     commands: Mapping[str, CommandOutput] = field(default_factory=dict)
+    disks: Mapping[str, DiskFacts] = field(default_factory=dict)
     runtimes: tuple[str, ...] = ()
     cdi_devices: tuple[str, ...] = ()
     engine_version: str = ""
@@ -81,6 +91,7 @@ class MachineReport:
             values[name] = tuple(values.get(name, ()))
         values["nodes"] = {path: DeviceNodeFacts(**each) for path, each in values.get("nodes", {}).items()}
         values["commands"] = {key: CommandOutput(**each) for key, each in values.get("commands", {}).items()}
+        values["disks"] = {path: DiskFacts(**each) for path, each in values.get("disks", {}).items()}
         return cls(**values)
 
 

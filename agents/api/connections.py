@@ -14,8 +14,9 @@ from agents.connections import invitations, service
 from agents.connections.pasted import LONGEST_PEM, PastedCertificates
 from agents.connections.ssh_keys import own_ssh_key
 from agents.core.states import AgentState
+from agents.machines.lifecycle import Maintenance
 from agents.machines.service import change_agent_state
-from agents.models import Agent, MachineInvitation
+from agents.models import REASON_LENGTH, Agent, MachineInvitation
 from agents.selectors import access_agent, access_resource_group, visible_agents
 from common.actors import Actor
 from common.rest.actor import actor_of
@@ -89,6 +90,17 @@ class IssuedCertificateOut(MachineInvitationOut):
 
 class AgentStateInput(InputSerializer):
     state = serializers.ChoiceField(choices=STATES)
+    ends_at = serializers.DateTimeField(
+        required=False,
+        allow_null=True,
+        help_text="End of a maintenance; the machine takes sessions again when it answers then.",
+    )
+    because = TextField(
+        max_length=REASON_LENGTH,
+        required=False,
+        allow_blank=True,
+        help_text="Reason of a maintenance, which people who wait for the machine read.",
+    )
 
 
 class AgentSshKeyOut(serializers.Serializer[Any]):
@@ -166,7 +178,11 @@ class AgentStateView(APIView):
         require_superadmin(actor)
         data = AgentStateInput(data=request.data)
         data.is_valid(raise_exception=True)
-        change_agent_state(actor=actor, agent_id=agent_id, to=AgentState(data.validated_data["state"]))
+        values = data.validated_data
+        maintenance = Maintenance(values.get("ends_at"), values.get("because", ""))
+        change_agent_state(
+            actor=actor, agent_id=agent_id, to=AgentState(values["state"]), maintenance=maintenance
+        )
         return Response(agent_data(actor, agent_id))
 
 

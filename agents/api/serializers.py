@@ -13,6 +13,7 @@ from accounts.core.utilization import LEAST_GRACE_S, LEAST_WINDOW_S, MOST_PERCEN
 from accounts.forms.limit_fields import MOST_COUNT
 from accounts.models import UTILIZATION_RULES
 from agents.core.group_limits import LONGEST_NAME, MOST_LIMITS, WEEK
+from agents.core.sandboxes import Sandbox
 from agents.grantee import grantee_level, grantee_name
 from agents.models import (
     DEVICE_FIELDS,
@@ -39,6 +40,11 @@ LONGEST_TIME = len("08:00")
 LIMITS = (
     "Limits for all sessions of the group together and for each user, in force always "
     "or at certain hours of the week."
+)
+SANDBOXES = [sandbox.value for sandbox in Sandbox]
+SANDBOX = (
+    "Runtime that separates sessions from the kernel of their machine. Machines without it get none of the "
+    "group's sessions; only runc gives accelerators."
 )
 _TYPES = "Types of sessions to which the limit applies; empty: all."
 _TOGETHER = "Limit for all sessions together"
@@ -89,6 +95,9 @@ class AgentOut(serializers.ModelSerializer[Agent]):
             "architecture",
             "device_model",
             "engine_version",
+            "sandboxes",
+            "maintenance_ends_at",
+            "maintenance_reason",
             "capacity",
             "promised",
             "occupied",
@@ -192,6 +201,7 @@ class ResourceGroupOut(serializers.ModelSerializer[ResourceGroup]):
     mem_overcommit: Any = serializers.FloatField(help_text=MEM_OVERCOMMIT)
     allows_rdma: Any = serializers.BooleanField(help_text=ALLOWS_RDMA)
     allows_gpudirect_storage: Any = serializers.BooleanField(help_text=ALLOWS_GPUDIRECT_STORAGE)
+    sandbox: Any = serializers.ChoiceField(choices=SANDBOXES, help_text=SANDBOX)
     max_session_slots: Any = serializers.DictField(
         child=serializers.IntegerField(max_value=MAX_AMOUNT),
         help_text="Maximum that one session may request, in base units; slots that are not named are "
@@ -204,8 +214,8 @@ class ResourceGroupOut(serializers.ModelSerializer[ResourceGroup]):
         fields = (
             "id", "name", "description", "is_default", "is_active", "is_public", "strategy", "scheduler", "ageing_s",
             "patience_s", "usage_half_life_s", "preemptible_priority", "preemption_after_s", "preemption_grace_s",
-            "session_types", "max_session_slots", "limits", *OVERCOMMIT_FACTORS, *DEVICE_RULES, *END_RULES,
-            "agents",
+            "session_types", "max_session_slots", "limits", "sandbox", *OVERCOMMIT_FACTORS, *DEVICE_RULES,
+            *END_RULES, "agents",
         )  # fmt: skip
 
 
@@ -351,6 +361,7 @@ class ResourceGroupChangeInput(GroupEndsInput):
     mem_overcommit = _factor_field(MEM_OVERCOMMIT)
     allows_rdma = serializers.BooleanField(required=False, help_text=ALLOWS_RDMA)
     allows_gpudirect_storage = serializers.BooleanField(required=False, help_text=ALLOWS_GPUDIRECT_STORAGE)
+    sandbox = serializers.ChoiceField(choices=SANDBOXES, required=False, help_text=SANDBOX)
     max_session_slots = AmountsField(
         help_text="Maximum that one session may request, as {cpu: cores, mem: “64g”, cuda: devices}."
     )

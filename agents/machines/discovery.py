@@ -23,6 +23,8 @@ from agents.runtime.port import RuntimeUnavailable
 from agents.selectors import connected_agents
 from agents.vendors.selectors import known_vendors
 from common import clock
+from common.actors import SYSTEM
+from common.audit import audit_log
 from common.messaging.events import publish
 from common.resilience.keyed_pool import KeyedPool
 from common.values.resources import CPU, MEM
@@ -106,6 +108,8 @@ def record_discovery(
         "device_nodes": dict(found.nodes),
         "paths": list(found.paths),
         "numa_cores": dict(found.numa_cores),
+        "topology": dict(found.topology),
+        "disk": dict(found.disk),
         "discovery": {
             "at": clock.now().isoformat(),
             "basis": _basis(agent, version),
@@ -177,5 +181,17 @@ def _log_changes(
     if before.keys() != rows.keys():
         facts |= {"new": sorted(rows.keys() - before.keys()), "gone": sorted(before.keys() - rows.keys())}
         log.warning("devices.changed", **facts)
+        if before:
+            changes = {
+                "new": _names(rows, facts["new"]),
+                "gone": _names(before, facts["gone"]),
+            }
+            audit_log.record(actor=SYSTEM, action="agents.find_devices", target=agent, changes=changes)
     if problems:
         log.warning("devices.unknown", **facts, problems=problems)
+
+
+def _names(rows: Mapping[str, AgentDevice], device_ids: Sequence[str]) -> str:
+    return ", ".join(
+        f"{rows[each].slot_name} {rows[each].index} {rows[each].model}".strip() for each in device_ids
+    )

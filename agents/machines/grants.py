@@ -1,4 +1,6 @@
-"""Grants of accelerators on one agent, and the devices at fault when its engine cannot give them."""
+"""Grants of accelerators on one agent, and the devices at fault when its engine cannot give them; the
+runtime that its resource group wants.
+"""
 
 from collections.abc import Collection, Sequence
 from dataclasses import fields
@@ -14,9 +16,10 @@ from agents.accelerators.grant_builder import (
     describing_grant,
     devices_named_in,
 )
+from agents.core.sandboxes import SANDBOX_NAMES, gives_devices, sandbox_runtime
 from agents.machines.withholding import withhold_devices
 from agents.models import Agent, AgentDevice, ResourceGroup, Withheld
-from agents.runtime.port import DeviceUnavailable
+from agents.runtime.port import DeviceUnavailable, RuntimeRefused
 from agents.vendors.selectors import known_vendor
 
 _REPORTED = [each.name for each in fields(AcceleratorDevice)]
@@ -64,6 +67,22 @@ def grant_devices(agent: Agent, parts: Sequence[DevicePart], *, extras: Collecti
         except NoGrant as refusal:
             raise DeviceUnavailable(str(refusal)) from refusal
     return join_grants(*grants, describing_grant(given))
+
+
+def group_runtime(agent: Agent, group: ResourceGroup, *, has_devices: bool) -> str:
+    """Return the runtime of the agent's engine for sessions of the group; "": its default. Raises
+    RuntimeRefused, rather than start a session outside of its sandbox or without its devices: the group or
+    the engine has changed since it was admitted.
+    """
+    name = SANDBOX_NAMES[group.sandbox]
+    if has_devices and not gives_devices(group.sandbox):
+        raise RuntimeRefused(
+            f"Sessions of “{group.name}” run in {name}, which cannot give them accelerators."
+        )
+    runtime = sandbox_runtime(group.sandbox, agent.data.get("runtimes", ()))
+    if runtime is None:
+        raise RuntimeRefused(f"The engine of {agent.name} has no runtime for {name}.")
+    return runtime
 
 
 def withhold_failed_devices(agent: Agent, parts: Sequence[DevicePart], error: DeviceUnavailable) -> None:

@@ -58,6 +58,8 @@ PROBE_MEM_BYTES = 256 * 2**20
 CDI_ALL_NVIDIA = "nvidia.com/gpu=all"
 NAMES_ITS_DRIVERS = (29, 2)  # version of the first engine with "nvidia.runtime-hook"
 NUMA_CORES = "/sys/devices/system/node/node*/cpulist"
+PLACES_OF_CORES = "/sys/devices/system/cpu/cpu[0-9]*/topology/"
+SOCKET, CORE = "physical_package_id", "core_id"
 MACHINE = ""
 LOOK_FAILED = gettext_noop("Its accelerators could not be looked for.")
 VENDOR_FAILED = gettext_noop("Devices of {vendor} could not be looked for.")
@@ -75,7 +77,8 @@ class Discovery:
     why, by vendor; MACHINE: for the machine as a whole. `users`: {device id: ids of processes that compute
     on it and belong to no container of this installation}. `nodes`: {path of a device node: id of its
     group}; `paths` are other existing files that grants name. `numa_cores`: {NUMA node: its cores, like
-    "0-15"}. `health`: values of the vendors' health sources by device id; `rules` judge them, by vendor,
+    "0-15"}. `topology`: numbers of sockets, cores, threads; `disk`: size and free bytes where the engine has
+    its images. `health`: values of the vendors' health sources by device id; `rules` judge them, by vendor,
     without the `unknown` ones.
     """
 
@@ -86,6 +89,8 @@ class Discovery:
     nodes: Mapping[str, int] = field(default_factory=dict)
     paths: tuple[str, ...] = ()
     numa_cores: Mapping[str, str] = field(default_factory=dict)
+    topology: Mapping[str, int] = field(default_factory=dict)
+    disk: Mapping[str, int] = field(default_factory=dict)
     health: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     rules: Mapping[str, Health] = field(default_factory=dict)
 
@@ -96,9 +101,7 @@ def discover(agent: Agent, vendors: Sequence[VendorDescription], image_ids: Sequ
     info = runtime.info()
     try:
         probe = _probe_for(agent, runtime, info, image_ids)
-        first = probe(
-            presence_probe(vendors) + ProbeRequest(nodes=_nodes_to_give(vendors), files=(NUMA_CORES,))
-        )
+        first = probe(presence_probe(vendors) + machine_probe() + ProbeRequest(nodes=_nodes_to_give(vendors)))
     except (ProbeFailed, RuntimeFault) as fault:
         _reraise_unavailable(fault)
         everyone = [vendor.name for vendor in vendors]
@@ -109,7 +112,32 @@ def discover(agent: Agent, vendors: Sequence[VendorDescription], image_ids: Sequ
         if is_present(vendor, first):
             found = _with_vendor(found, vendor, probe, first, used)
     users = _foreign(runtime, used) if used else {}
-    return replace(found, users=users, numa_cores=_numa_cores(first))
+    return replace(
+        found, users=users, numa_cores=_numa_cores(first), topology=_topology(first), disk=_disk(first)
+    )
+
+
+def machine_probe() -> ProbeRequest:
+    """Return the request for what a machine is besides its accelerators; each probe adds its disks."""
+    return ProbeRequest(files=(NUMA_CORES, PLACES_OF_CORES + SOCKET, PLACES_OF_CORES + CORE))
+
+
+def _topology(report: MachineReport) -> dict[str, int]:
+    """Return the numbers of sockets, cores and threads; {} if the kernel does not tell."""
+    sockets = {
+        path.removesuffix(SOCKET): text for path, text in report.files.items() if path.endswith(SOCKET)
+    }
+    cores = {(socket.strip(), report.files.get(path + CORE, "").strip()) for path, socket in sockets.items()}
+    if not cores:
+        return {}
+    counts = len({socket for socket, _core in cores}), len(cores), len(sockets)
+    return dict(zip(("sockets", "cores", "threads"), counts, strict=True))
+
+
+def _disk(report: MachineReport) -> dict[str, int]:
+    """Return size and free bytes of the engine's disk; {} if unknown."""
+    disk = next(iter(report.disks.values()), None)
+    return {"size_bytes": disk.size_bytes, "free_bytes": disk.free_bytes} if disk else {}
 
 
 def _numa_cores(report: MachineReport) -> dict[str, str]:
@@ -174,7 +202,7 @@ class LocalProbe:
         )
 
     def report(self, request: ProbeRequest, nodes: Iterable[str]) -> MachineReport:
-        return run_local_probe(request)
+        return run_local_probe(replace(request, disks=(self.info.root_dir,) if self.info.root_dir else ()))
 
 
 class RemoteProbe(LocalProbe):
@@ -185,6 +213,7 @@ class RemoteProbe(LocalProbe):
         self._runtime, self._image_id = runtime, image_id
 
     def report(self, request: ProbeRequest, nodes: Iterable[str]) -> MachineReport:
+        request = replace(request, disks=("/",))  # a container's root is on the engine's disk
         spec = probe_spec(request, self._image_id, grant_for(request, self.info, nodes))
         while True:
             try:

@@ -7,10 +7,12 @@ from typing import Any
 import structlog
 from django.conf import settings
 from django.db import DataError, transaction
+from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from accounts.selectors import require_superadmin
 from agents.capacity.overcommit import apply_overcommit
+from agents.core.sandboxes import offered_sandboxes
 from agents.core.states import AgentState
 from agents.core.usable_capacity import usable_capacity
 from agents.events import CapacityChanged
@@ -18,6 +20,7 @@ from agents.locks import lock_group
 from agents.machines import lifecycle
 from agents.machines.accelerators import usable_devices
 from agents.machines.addresses import check_form
+from agents.machines.lifecycle import UNPLANNED, Maintenance
 from agents.machines.observation import Observation, observe, observe_all
 from agents.models import Agent, AgentImage, AgentSlot, ResourceGroup
 from agents.resource_groups.service import put_into_group
@@ -39,6 +42,9 @@ HEARTBEAT_S = 4
 """Seconds in which engines answer a heartbeat; a round begins every 5 s (`portal.processes.periodic`)."""
 
 LATELY = timedelta(minutes=1)
+REPORTED = ("os", "kernel", "storage_driver", "cores", "has_live_restore", "runtimes", "cgroup_version")
+"""Facts of a machine whose changes are events of it, with the engine's version and the memory."""
+
 ERROR_LENGTH = 500
 HEARTBEATS_AT_ONCE = 1000
 REFERENCE_LENGTH = 255
@@ -125,19 +131,31 @@ def refresh_agent(*, actor: Actor, agent_id: int) -> Agent:
         return schedule_discovery(record_heartbeat(agent.pk, observation))
 
 
-def change_agent_state(*, actor: Actor, agent_id: int, to: AgentState) -> Agent:
-    """Drain an agent, put it into maintenance, retire it, or connect it again. Raises Conflict."""
+def change_agent_state(
+    *, actor: Actor, agent_id: int, to: AgentState, maintenance: Maintenance = UNPLANNED
+) -> Agent:
+    """Drain an agent, put it into maintenance, retire it, or connect it again. At the end of its maintenance
+    it takes sessions again as soon as it answers. Raises Conflict, InvalidInput.
+    """
     require_superadmin(actor)
     agent = access_agent(actor, agent_id)
+    if maintenance != UNPLANNED and to is not AgentState.MAINTENANCE:
+        raise InvalidInput(_("Only a maintenance has an end and a reason."))
+    if maintenance.ends_at is not None and maintenance.ends_at <= clock.now():
+        raise InvalidInput.at("ends_at", _("The maintenance would have ended already. Give a later time."))
     with transaction.atomic():
         if to is not AgentState.RETIRED:
             lock_group(agent.resource_group)
-        return lifecycle.transition(agent.pk, to=to, actor=actor)
+        return lifecycle.transition(agent.pk, to=to, actor=actor, maintenance=maintenance)
 
 
 def heartbeat_agents() -> None:
-    """Run one round of heartbeats over all agents that should answer, silent ones last."""
-    watched = Agent.objects.in_state(AgentState.CONNECTED, AgentState.DRAINING, AgentState.LOST)
+    """Run one round of heartbeats over all agents that should answer, and those whose maintenance is over;
+    silent ones last.
+    """
+    is_over = Q(state=AgentState.MAINTENANCE, maintenance_ends_at__lte=clock.now())
+    answering = (AgentState.CONNECTED, AgentState.DRAINING, AgentState.LOST)
+    watched = Agent.objects.filter(Q(state__in=answering) | is_over)
     agents = watched.order_by("last_error", "pk").prefetch_related("slots", "images")
     unchanged = []
     for agent, seen in observe_all(agents, within_s=HEARTBEAT_S):
@@ -163,11 +181,11 @@ def is_unchanged(agent: Agent, seen: Observation) -> bool:
     """True if a heartbeat changes nothing but the time.
     The agent must be loaded with its slots and images.
     """
-    if agent.state == AgentState.LOST or agent.last_error:
+    if agent.state in (AgentState.LOST, AgentState.MAINTENANCE) or agent.last_error:
         return False
-    before = (agent.architecture, agent.engine_version, {**agent.data})
+    before = (agent.architecture, agent.engine_version, agent.sandboxes, {**agent.data})
     apply_observation(agent, seen)
-    return before == (agent.architecture, agent.engine_version, agent.data) and (
+    return before == (agent.architecture, agent.engine_version, agent.sandboxes, agent.data) and (
         _without_devices(agent.capacity) == _without_devices(_capacity_seen(seen))
         and {row.reference: row.image_id for row in agent.images.all()}
         == {name: image.image_id for name, image in _images_seen(seen).items()}
@@ -188,20 +206,44 @@ def record_heartbeats(agent_ids: Sequence[int]) -> None:
 @transaction.atomic
 def record_heartbeat(agent_id: int, seen: Observation) -> Agent:
     """Record a heartbeat with what the machine reports; a lost agent returns to its state before
-    the loss.
+    the loss, and one whose maintenance is over takes sessions again.
     """
     agent = Agent.objects.select_for_update(no_key=True).get(pk=agent_id)
+    before = _reported(agent)
     apply_observation(agent, seen)
-    agent.save(update_fields=["heartbeat_at", "last_error", "architecture", "engine_version", "data"])
+    agent.save(
+        update_fields=["heartbeat_at", "last_error", "architecture", "engine_version", "sandboxes", "data"]
+    )
+    changed = audit_log.changed(before, _reported(agent))
+    if known := {name: values for name, values in changed.items() if values[0] is not None}:
+        audit_log.record(actor=SYSTEM, action="agents.observe_machine", target=agent, changes=known)
 
     has_changed = write_capacity(agent, {**_capacity_seen(seen), **usable_devices(agent)})
     has_changed |= _write_images(agent, seen)
     if agent.state == AgentState.LOST:
         agent = lifecycle.transition(agent.pk, to=AgentState(agent.state_before_loss), actor=SYSTEM)
+    elif is_maintenance_over(agent):
+        agent = lifecycle.transition(agent.pk, to=AgentState.CONNECTED, actor=SYSTEM)
     elif has_changed:
         publish(CapacityChanged(agent.resource_group_id))
         lifecycle.push_agent_change(agent)
     return agent
+
+
+def is_maintenance_over(agent: Agent) -> bool:
+    """Return True if the agent is in maintenance after its planned end: it has not answered since."""
+    ends_at = agent.maintenance_ends_at
+    return agent.state == AgentState.MAINTENANCE and ends_at is not None and ends_at <= clock.now()
+
+
+def _reported(agent: Agent) -> dict[str, Any]:
+    """Return facts of the machine as its events tell them; None: unknown."""
+    mem_bytes = agent.data.get("mem_bytes")
+    return {
+        **{name: agent.data.get(name) for name in REPORTED},
+        "engine_version": agent.engine_version or None,
+        "mem": mem_bytes and f"{mem_bytes / 2**30:.0f} GiB",
+    }
 
 
 @transaction.atomic
@@ -245,12 +287,15 @@ def apply_observation(agent: Agent, seen: Observation) -> None:
     agent.last_error = ""
     agent.architecture = seen.info.architecture
     agent.engine_version = seen.info.version
+    agent.sandboxes = offered_sandboxes(seen.info.runtimes)
     agent.data |= {
         "os": seen.info.os,
         "kernel": seen.info.kernel,
         "api_version": seen.info.api_version,
         "storage_driver": seen.info.storage_driver,
         "cores": seen.info.cpu_milli // MILLI,
+        "mem_bytes": seen.info.mem_bytes,
+        "address_pools": [list(pool) for pool in seen.info.address_pools],
         "has_live_restore": seen.info.has_live_restore,
         "life_id": seen.info.boot_id,
         "runtimes": list(seen.info.runtimes),

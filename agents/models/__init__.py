@@ -1,7 +1,7 @@
 """All tables of this app."""
 
 from agents.models.accelerator import MODEL_LENGTH, RETURNING, AgentDevice, Withheld
-from agents.models.agent import DEVICE_FIELDS, Agent, AgentImage, AgentQuerySet, AgentSlot
+from agents.models.agent import DEVICE_FIELDS, REASON_LENGTH, Agent, AgentImage, AgentQuerySet, AgentSlot
 from agents.models.authority import Authority, Realm, SshKey
 from agents.models.connection import KIND_TITLES, ConnectionKind, credentials_of
 from agents.models.device_metric import DeviceMetric, DeviceReading
@@ -35,6 +35,7 @@ __all__ = [
     "MOST_HALF_LIFE_S",
     "MOST_NOTICE_S",
     "MOST_OVERCOMMIT",
+    "REASON_LENGTH",
     "RETURNING",
     "TIME_LIMIT",
     "Agent",

@@ -10,6 +10,7 @@ from django.db.models.functions import Coalesce, JSONObject
 from django.utils.translation import gettext_lazy
 
 from accounts.models import name_validator
+from agents.core.sandboxes import Sandbox
 from agents.core.states import STATE_TITLES, AgentState
 from agents.models.accelerator import MODEL_LENGTH, RETURNING, AgentDevice
 from agents.models.connection import credentials_of
@@ -18,6 +19,8 @@ from agents.runtime.addresses import SIMULATED
 from agents.runtime.port import Credentials
 from common import clock
 from common.values.resources import MILLI, ResourceSlots
+
+REASON_LENGTH = 200
 
 DEVICE_FIELDS = (  # accelerator fields shown on pages and in REST
     "slot_name", "device_id", "index", "model", "mem_bytes", "numa_node", "link_group", "is_present", "missing_since",
@@ -77,6 +80,15 @@ class Agent(models.Model):
             models.CharField(max_length=64), default=list, db_default=[], editable=False
         )
     )
+    sandboxes = ArrayField(  # that its engine has besides runc (`core.sandboxes`)
+        models.CharField(max_length=10), default=list, db_default=[], editable=False
+    )
+    maintenance_ends_at = models.DateTimeField(  # in maintenance: when it is to take sessions again
+        null=True, blank=True, editable=False
+    )
+    maintenance_reason = models.CharField(
+        max_length=REASON_LENGTH, blank=True, default="", db_default="", editable=False
+    )
     heartbeat_at = models.DateTimeField(default=clock.now, editable=False)
     last_error = models.CharField(max_length=500, blank=True, editable=False)
     data = models.JSONField(default=dict, blank=True, editable=False)
@@ -109,6 +121,12 @@ class Agent(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def missing_sandbox(self) -> str:
+        """Return the sandbox of its group that its engine lacks; "" if it has it."""
+        wanted = self.resource_group.sandbox
+        return "" if wanted in (Sandbox.RUNC, *self.sandboxes) else wanted
 
     @property
     def is_simulated(self) -> bool:

@@ -21,6 +21,7 @@ from accounts.core.utilization import (
 )
 from accounts.models import UTILIZATION_RULES, Domain, Project, User, name_validator
 from agents.core.group_limits import validate_limits
+from agents.core.sandboxes import SANDBOX_TITLES, Sandbox
 from common import clock
 from common.values.resources import MAX_AMOUNT, is_slot_name
 
@@ -254,6 +255,17 @@ class ResourceGroup(models.Model):
             "its disks directly."
         ),
     )
+    sandbox = models.CharField(
+        gettext_lazy("Sandbox"),
+        max_length=10,
+        choices=[(sandbox.value, gettext_lazy(title)) for sandbox, title in SANDBOX_TITLES.items()],
+        default=Sandbox.RUNC.value,
+        db_default=Sandbox.RUNC.value,
+        help_text=gettext_lazy(
+            "What separates sessions from the kernel of their machine. Machines without it get none of the "
+            "group’s sessions; only runc gives accelerators."
+        ),
+    )
     created_at = models.DateTimeField(default=clock.now, editable=False)
     deleted_at = models.DateTimeField(null=True, editable=False)
 
@@ -275,6 +287,10 @@ class ResourceGroup(models.Model):
             ),
             models.CheckConstraint(
                 condition=Q(strategy__in=Strategy.values), name="resource_group_strategy_is_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(sandbox__in=[sandbox.value for sandbox in Sandbox]),
+                name="resource_group_sandbox_is_known",
             ),
             models.CheckConstraint(
                 condition=Q(scheduler__in=Scheduler.values), name="resource_group_scheduler_is_known"

@@ -12,6 +12,7 @@ from accounts.admission_gate import precede_admissions
 from accounts.core.utilization import MIN_UTILIZATION_COLUMNS, has_min_utilization, ineffective_grace
 from accounts.selectors import require_superadmin
 from agents.capacity.overcommit import apply_overcommit
+from agents.core.sandboxes import RUNTIMES, SANDBOX_NAMES, Sandbox
 from agents.events import CapacityChanged
 from agents.grantee import Grantee, grantee_level, grantee_name
 from agents.locks import lock_group_to_change
@@ -42,7 +43,7 @@ END_RULES = (
 EDITABLE = (
     "name", "description", "is_default", "is_active", "is_public", "strategy", "scheduler", "ageing_s", "patience_s",
     "usage_half_life_s", "preemptible_priority", "preemption_after_s", "preemption_grace_s",
-    "session_types", "max_session_slots", "limits", *OVERCOMMIT_FACTORS, *DEVICE_RULES,
+    "session_types", "max_session_slots", "limits", "sandbox", *OVERCOMMIT_FACTORS, *DEVICE_RULES,
     *END_RULES,
 )  # fmt: skip
 
@@ -89,6 +90,8 @@ def update_resource_group(*, actor: Actor, group_id: int, changes: Mapping[str, 
     changed = audit_log.changed(before, _values(group))
     if not changed.keys().isdisjoint(END_RULES):
         _check_end_rules(group)
+    if "sandbox" in changed:
+        _check_sandbox(group)
 
     if changed:
         plan_discarder.get()([group.pk])  # plans made under the old policy must not be committed
@@ -327,6 +330,16 @@ def _check_end_rules(group: ResourceGroup) -> None:
         )
     if found:
         raise InvalidInput(next(iter(found.values())), fields={name: [text] for name, text in found.items()})
+
+
+def _check_sandbox(group: ResourceGroup) -> None:
+    """Raise InvalidInput if the group has machines and none of them has its sandbox."""
+    machines = list(group.agents.in_use())
+    if not machines or any(group.sandbox in (Sandbox.RUNC, *agent.sandboxes) for agent in machines):
+        return
+    sentence = _("No machine of “{group}” has {sandbox}. Register its runtime ({runtime}) with an engine of the group first, and check the machine on its page.")  # fmt: skip
+    words = {"sandbox": SANDBOX_NAMES[group.sandbox], "runtime": RUNTIMES[Sandbox(group.sandbox)][0]}
+    raise InvalidInput.at("sandbox", sentence.format(group=group.name, **words))
 
 
 def _save(group: ResourceGroup, *, update_fields: Sequence[str] | None = None) -> None:

@@ -173,7 +173,7 @@ class ContainerSpec:
     "0-2,5"; all cores are allowed if it is empty or does not exist on the machine. `log_bytes`
     limits the size of the log on disk. `stop_signal` is sent to the process group of the command;
     if it is empty, SIGTERM is sent to the command's process only. `grant`: its accelerators; no other
-    field, nor the image, gives it any. Fixed for every container: no capabilities but those listed,
+    field, nor the image, gives it any. `runtime` replaces the engine's default runtime. Fixed for every container: no capabilities but those listed,
     only the system calls of `profiles.seccomp`, no new privileges, no swap, no published ports.
     """
 
@@ -204,6 +204,11 @@ class ContainerSpec:
     has_init: bool = True
     stop_signal: str = ""
     grant: DeviceGrant = NO_DEVICES
+    runtime: str = ""
+
+    def __post_init__(self) -> None:
+        if self.runtime and self.grant.runtime:
+            raise ValueError(f"A container has one runtime, not {self.runtime} and {self.grant.runtime}.")
 
 
 HELPER_FILES_AT = "/opt/berth"
@@ -277,6 +282,8 @@ class EngineInfo:
     `devices` are slots other than CPU and memory, in base units. `runtimes` are the names of its
     container runtimes, `cdi_devices` those of the devices in specifications of the Container Device
     Interface ("nvidia.com/gpu=0"; engines from 28.3 on tell them). `cgroup_version` is 1 or 2.
+    `address_pools` are the base networks of its own networks with the prefix length of each; empty: the
+    engine's defaults.
     """
 
     engine_id: str
@@ -297,6 +304,7 @@ class EngineInfo:
     default_runtime: str = ""
     cdi_devices: tuple[str, ...] = ()
     cgroup_version: int = 2
+    address_pools: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from accounts.forms.limit_fields import (
     span_field,
 )
 from accounts.models import UTILIZATION_RULES
+from agents.core.sandboxes import SANDBOX_TITLES
 from agents.models import (
     LEAST_SPAN_S,
     MOST_OVERCOMMIT,
@@ -35,7 +36,7 @@ _UNCHANGED = (
     "name", "description", "is_default", "is_public", "scheduler", "strategy", "ageing_s", "preemptible_priority",
     "max_lifetime_s", "max_idle_s", *MIN_UTILIZATION_COLUMNS, "ends_idle_batch", *DEVICE_RULES,
 )  # fmt: skip
-_DEFAULT_IF_EMPTY = ("use_rule", "use_window_s", "use_grace_s", "usage_half_life_s")
+_DEFAULT_IF_EMPTY = ("sandbox", "use_rule", "use_window_s", "use_grace_s", "usage_half_life_s")
 _ZERO_IF_EMPTY = ("max_extensions", "extension_s", "patience_s", "preemption_after_s", "preemption_grace_s")
 _NEW = ResourceGroup()
 DEFAULTS = {name: getattr(_NEW, name) for name in (*_DEFAULT_IF_EMPTY, *_ZERO_IF_EMPTY)}
@@ -211,6 +212,16 @@ class GroupForm(GroupEndsForm):
         ),
     )
 
+    sandbox = forms.ChoiceField(
+        choices=[(sandbox.value, gettext_lazy(title)) for sandbox, title in SANDBOX_TITLES.items()],
+        required=False,
+        initial=DEFAULTS["sandbox"],
+        label=gettext_lazy("Sandbox"),
+        help_text=gettext_lazy(
+            "What separates sessions from the kernel of their machine. Machines without it get none of the "
+            "group’s sessions; only runc gives accelerators."
+        ),
+    )
     allows_rdma = forms.BooleanField(
         required=False,
         label=gettext_lazy("RDMA devices for sessions with accelerators"),

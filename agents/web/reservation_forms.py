@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from accounts.core.limits import Level
+from agents.models import REASON_LENGTH
 from agents.reservations.selectors import CalendarEntry
 from agents.reservations.service import MOST_AGENTS
 from agents.web.group_forms import LONGEST_NAME
@@ -46,6 +47,42 @@ class NamesField(forms.CharField):
 
     def has_changed(self, initial: Any, data: Any) -> bool:
         return set(initial or ()) != set(self.to_python(data))
+
+
+def parse_instant(typed: str, zone_name: str) -> datetime | None:
+    """Return the instant that a date and time control has, in this time zone; None if it is empty. Raises
+    ValidationError.
+    """
+    if not typed:
+        return None
+    try:
+        instant = datetime.fromisoformat(typed)
+        return instant.replace(tzinfo=instant.tzinfo or zone_or_utc(zone_name)).astimezone(UTC)
+    except (ValueError, OverflowError) as error:  # in UTC before year 1, or after 9999
+        raise ValidationError(_("Give a date and a time.")) from error
+
+
+class MaintenanceForm(forms.Form):
+    ends_at = forms.CharField(
+        required=False,
+        label=gettext_lazy("Until"),
+        widget=forms.DateTimeInput(attrs=_CONTROL),
+        help_text=gettext_lazy(
+            "In your time zone; without scripts in UTC. The machine takes sessions again then, as soon as it "
+            "answers. Empty: until somebody resumes it."
+        ),
+    )
+    because = forms.CharField(
+        max_length=REASON_LENGTH,
+        required=False,
+        label=gettext_lazy("Reason"),
+        widget=forms.TextInput(attrs=_NO_AUTOFILL),
+        help_text=gettext_lazy("People whose sessions wait for the machine read it."),
+    )
+    time_zone = forms.CharField(required=False, widget=forms.HiddenInput(attrs={"data-time-zone": ""}))
+
+    def clean_ends_at(self) -> datetime | None:
+        return parse_instant(self.cleaned_data["ends_at"], self.data.get("time_zone", ""))
 
 
 class ReservationForm(forms.Form):
@@ -114,15 +151,7 @@ class ReservationForm(forms.Form):
 
     def _instant(self, field: str) -> datetime | None:
         """Parse an instant in the typed time zone. Raises ValidationError."""
-        typed = self.cleaned_data[field]
-        if not typed:
-            return None
-        try:
-            instant = datetime.fromisoformat(typed)
-            zone = instant.tzinfo or zone_or_utc(self.data.get("time_zone", ""))
-            return instant.replace(tzinfo=zone).astimezone(UTC)
-        except (ValueError, OverflowError) as error:  # in UTC before year 1, or after 9999
-            raise ValidationError(_("Give a date and a time.")) from error
+        return parse_instant(self.cleaned_data[field], self.data.get("time_zone", ""))
 
 
 class ReservationChangeForm(ReservationForm):

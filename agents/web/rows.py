@@ -5,11 +5,13 @@ They hold everything that the template shows, so that a row is redrawn only if i
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.utils.translation import gettext as _
 
 from accounts.selectors import may_do_everything, sees_everything
+from agents.core.sandboxes import SANDBOX_NAMES
 from agents.core.states import AgentState
 from agents.models import Agent, AgentRelay
 from agents.relays.containers import UNREACHED
@@ -55,7 +57,11 @@ class AgentRow:
     details: str
     address: str
     state: str
+    is_empty: bool
+    maintenance_ends_at: datetime | None
+    maintenance_reason: str
     last_error: str
+    sandbox_error: str
     isolation_error: str
     relay_error: str
     device_errors: tuple[str, ...]
@@ -98,6 +104,10 @@ def agent_row(
         details="" if "group" in shown else agent.resource_group.name,
         address=agent.address if is_shown else "",
         state=agent.state,
+        is_empty=is_empty(agent),
+        maintenance_ends_at=agent.maintenance_ends_at,
+        maintenance_reason=agent.maintenance_reason,
+        sandbox_error=_sandbox_error(agent) if is_shown else "",
         last_error=agent.last_error if is_shown else "",
         isolation_error=agent.data.get("walls", {}).get("error", "") if is_shown else "",
         relay_error=relay_error(agent) if is_shown else "",
@@ -120,6 +130,17 @@ def agent_row(
         can_drain=may_drain and agent.state == AgentState.CONNECTED,
         can_resume=may_drain and agent.state in (AgentState.DRAINING, AgentState.MAINTENANCE),
     )
+
+
+def is_empty(agent: Agent) -> bool:
+    """Return True if the agent drains and no session is left there."""
+    return agent.state == AgentState.DRAINING and not any(agent.occupied.values())
+
+
+def _sandbox_error(agent: Agent) -> str:
+    missing = agent.missing_sandbox
+    sentence = _("Gets no sessions: it lacks {sandbox}, the sandbox of its group.")
+    return sentence.format(sandbox=SANDBOX_NAMES[missing]) if missing else ""
 
 
 def relay_error(agent: Agent) -> str:

@@ -47,6 +47,7 @@ class Code(StrEnum):
     ARRAY_FINISHED = "array_finished"
     ARRAY_FAILED = "array_failed"
     DEVICE_LIMITS_LOST = "device_limits_lost"
+    MACHINE_DRAINED = "machine_drained"
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +219,17 @@ SENTENCES = MappingProxyType(
             "cpu",
             Tone.WARN,
         ),
+        Code.MACHINE_DRAINED: Sentence(
+            gettext_noop(
+                "The machine “{name}”, on which sessions of yours run ({count}), is being taken out of use."
+            ),
+            gettext_noop(
+                "They go on for now. Save what you need into a folder, and start them again elsewhere."
+            ),
+            "player-pause",
+            Tone.WARN,
+            "sessions",
+        ),
         Code.TOKEN_ENDS_SOON: Sentence(
             gettext_noop("The token “{name}” expires on {date}."),
             gettext_noop("Create another one for what uses it."),
@@ -277,6 +289,7 @@ class Kind(StrEnum):
     TOKENS = "tokens"
     BUDGETS = "budgets"
     DEVICES = "devices"
+    MACHINES = "machines"
     SAFETY = "safety"
 
 
@@ -289,6 +302,7 @@ KIND_TITLES = MappingProxyType(
         Kind.TOKENS: gettext_noop("An API token expires soon"),
         Kind.BUDGETS: gettext_noop("A budget is nearly used up, or used up"),
         Kind.DEVICES: gettext_noop("An accelerator of a session is in trouble"),
+        Kind.MACHINES: gettext_noop("A machine with a session is taken out of use"),
         Kind.SAFETY: gettext_noop("Somebody tries to get into your account"),
     }
 )
@@ -330,6 +344,7 @@ _CODES_BY_KIND = {
     Kind.TOKENS: (Code.TOKEN_ENDS_SOON,),
     Kind.BUDGETS: (Code.MONEY_NEARLY_SPENT, Code.HOURS_NEARLY_SPENT, Code.MONEY_SPENT, Code.HOURS_SPENT),
     Kind.DEVICES: (Code.DEVICE_TROUBLE,),
+    Kind.MACHINES: (Code.MACHINE_DRAINED,),
     Kind.SAFETY: (Code.PASSWORDS_TRIED,),
 }
 KIND_BY_CODE = MappingProxyType({code: kind for kind, codes in _CODES_BY_KIND.items() for code in codes})

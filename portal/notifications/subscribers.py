@@ -1,11 +1,11 @@
 """Subscribes to domain events that cause notifications."""
 
 from accounts.events import PasswordGuessingDetected
-from agents.events import DevicesInTrouble
+from agents.events import AgentDrained, DevicesInTrouble
 from common import clock
 from common.messaging.events import subscribe
 from portal.notifications.catalogue import Code
-from portal.notifications.device_trouble import notify_of_trouble
+from portal.notifications.machine_trouble import notify_of_drain, notify_of_trouble
 from portal.notifications.service import notify
 from portal.notifications.session_end import notify_of_ends
 from portal.notifications.session_warning import notify_of_warnings
@@ -18,6 +18,7 @@ def listen() -> None:
     subscribe(SessionEndsSoon, on_session_ends_soon)
     subscribe(DeviceLimitsLost, on_device_limits_lost)
     subscribe(DevicesInTrouble, on_devices_in_trouble)
+    subscribe(AgentDrained, on_agent_drained)
     subscribe(PasswordGuessingDetected, on_passwords_tried)
 
 
@@ -43,6 +44,10 @@ def on_device_limits_lost(event: DeviceLimitsLost) -> None:
 
 def on_devices_in_trouble(event: DevicesInTrouble) -> None:
     notify_of_trouble(event.device_ids, event.because)
+
+
+def on_agent_drained(event: AgentDrained) -> None:
+    notify_of_drain(event)
 
 
 def on_passwords_tried(event: PasswordGuessingDetected) -> None:

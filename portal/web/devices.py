@@ -36,14 +36,18 @@ from agents.sharing.mig_partitions import request_layout, request_layout_of_mode
 from agents.vendors.selectors import known_vendor
 from agents.web.groups import superadmin_or_404
 from agents.web.machine_facts import machine_facts, machine_warnings
-from agents.web.rows import device_errors
+from agents.web.rows import device_errors, is_empty
 from common import clock
 from common.actors import Actor
 from common.errors import Conflict, InvalidInput
+from common.models import AuditEntry
 from common.pages.htmx import render_page_or_fragment
+from common.pages.status_styles import status_style
 from common.rest.actor import actor_of
 from common.values.resources import MILLI, format_version, in_order, slot_title
-from portal.audit.labels import ACTIONS
+from portal.audit.labels import ACTIONS, label, value_for_people
+from portal.audit.labels import FACTS as FACTS_OF_EVENTS
+from portal.audit.selectors import visible_entries
 from sessions_app.metrics.device_history import MachineWindow
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation
 from sessions_app.presentation import session as presentation_session
@@ -52,6 +56,7 @@ from sessions_app.selectors import visible_sessions
 SHOWN_SESSIONS = 50
 SHOWN_EVENTS = 30
 SHOWN_REFUSALS = 5
+BEFORE_AND_AFTER = 2
 WINDOWS = {
     MachineWindow.QUARTER: gettext_noop("15 minutes"),
     MachineWindow.HOUR: gettext_noop("1 hour"),
@@ -124,7 +129,9 @@ def agent_page(request: HttpRequest, agent_id: int) -> HttpResponse:
         "facts": machine_facts(agent) if sees_everything(actor) else (),
         "warnings": machine_warnings(agent) if sees_everything(actor) else (),
         "is_issued": agent.connection.get("kind") == ConnectionKind.ISSUED,
-        "can_maintain": may_drain and is_legal(AgentState(agent.state), AgentState.MAINTENANCE),
+        "is_empty": is_empty(agent),
+        "events": machine_events(actor, agent) if sees_everything(actor) else (),
+        "can_maintain": may_drain and agent.state != AgentState.RETIRED,
         "can_retire": may_drain and is_legal(AgentState(agent.state), AgentState.RETIRED),
         "can_drain": may_drain and agent.state == AgentState.CONNECTED,
         "can_resume": may_drain and agent.state in (AgentState.DRAINING, AgentState.MAINTENANCE),
@@ -155,6 +162,34 @@ def device_page(request: HttpRequest, device_id: int) -> HttpResponse:
         "is_superadmin": may_do_everything(actor),
     }
     return render_page_or_fragment(request, "portal/device.html", "portal/_device.html", context)
+
+
+def machine_events(actor: Actor, agent: Agent) -> list[dict[str, Any]]:
+    """Return what happened to a machine, newest first: lines of the audit log about it. One query."""
+    entries = visible_entries(actor).filter(target_type="agents.agent", target_id=str(agent.pk))
+    done = entries.filter(outcome=AuditEntry.Outcome.DONE).order_by("-pk")
+    return [
+        {
+            "at": entry.recorded_at,
+            "title": label(ACTIONS, entry.action),
+            "text": _event_words(entry),
+            "actor": entry.actor_label,
+        }
+        for entry in done[:SHOWN_EVENTS]
+    ]
+
+
+def _event_words(entry: AuditEntry) -> str:
+    """Return the details of a line: "State: Connected → Lost"."""
+    words = []
+    for name, value in entry.changes.items():
+        is_state = name == "state"
+        if isinstance(value, list) and len(value) == BEFORE_AND_AFTER:
+            told = [status_style(each).label if is_state else value_for_people(each) for each in value]
+            words.append(f"{label(FACTS_OF_EVENTS, name)}: {told[0]} → {told[1]}")
+        elif value:
+            words.append(f"{label(FACTS_OF_EVENTS, name)}: {value_for_people(value)}")
+    return " · ".join(words)
 
 
 def _vendor_title(name: str) -> str:

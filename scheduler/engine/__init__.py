@@ -3,6 +3,7 @@
 from scheduler.engine.accelerators import DeviceShare, PartlyFreeDevice, SlotDevices
 from scheduler.engine.agent_views import (
     AgentView,
+    Closure,
     PreemptibleAllocation,
     ReservationWindow,
     RunningAllocation,
@@ -52,6 +53,7 @@ __all__ = [
     "Accumulation",
     "AgentView",
     "BackfillReservation",
+    "Closure",
     "Deferral",
     "Demand",
     "DeviceShare",

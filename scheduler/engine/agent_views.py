@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import NamedTuple
 from uuid import UUID
 
 from common.values.resources import MILLI, ResourceSlots
 from scheduler.engine.accelerators import DeviceShare, SlotDevices
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class RunningAllocation(NamedTuple):
@@ -43,6 +45,16 @@ class ReservationWindow(NamedTuple):
         return self.starts_at if self.reservation_id in reservations else self.ends_at
 
 
+class Closure(NamedTuple):
+    """Why an agent takes no sessions: its maintenance with its end (None: unknown), or the sandbox of the
+    group, which its engine lacks.
+    """
+
+    sandbox: str = ""
+    until: datetime | None = None
+    because: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class AgentView:
     """One agent. `capacity` limits all of its kernels together, `real` each single kernel where it
@@ -69,6 +81,7 @@ class AgentView:
     # Allocations without a known end, with an expected one by past run times of similar sessions,
     # or by their own run time.
     expected_ends: tuple[RunningAllocation, ...] = ()
+    closure: Closure | None = None  # if it is not schedulable for one of these reasons
 
     @property
     def largest(self) -> ResourceSlots:
@@ -83,6 +96,18 @@ class AgentView:
     def devices_of(self, slot_name: str) -> SlotDevices | None:
         """Return the devices of a slot; None if they are unknown."""
         return next((each for each in self.devices if each.slot_name == slot_name), None)
+
+
+def common_closure(agents: Iterable[AgentView]) -> Closure | None:
+    """Return the closure of all these agents, the earliest end first; None if one has none, or there is no
+    agent. An agent in maintenance may open, so those that lack the sandbox count only if all do.
+    """
+    closures = [agent.closure for agent in agents]
+    able = [each for each in closures if each is None or not each.sandbox]
+    found = [each for each in able or closures if each is not None]
+    if not found or None in able:
+        return None
+    return min(found, key=lambda each: (each.until is None, each.until or EPOCH, each.because))
 
 
 def total_capacity(agents: Iterable[AgentView]) -> dict[str, int]:

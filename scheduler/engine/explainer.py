@@ -11,7 +11,7 @@ from uuid import UUID
 
 from common.values.resources import CPU, MEM, MILLI, ResourceSlots, placeable_count
 from scheduler.engine.accelerators import whole_slot
-from scheduler.engine.agent_views import AgentView
+from scheduler.engine.agent_views import AgentView, common_closure
 from scheduler.engine.capacity.ledger import Until
 from scheduler.engine.capacity.reservation_windows import ReservationWindows
 from scheduler.engine.capacity.tracker import CapacityTracker
@@ -230,6 +230,9 @@ class Explainer:
             if reason is ReasonCode.STORAGE_UNREACHED
             else (),
             withheld=withheld,
+            closure=common_closure(filter(requirements.suits, self._tracker.agents.all_views))
+            if reason in (ReasonCode.NO_AGENTS, ReasonCode.AGENT_UNAVAILABLE)
+            else None,
             device_model=requirements.device_model,
             unmet=unmet_demand(requirements, self._tracker.agents.all_views)
             if reason is ReasonCode.NO_SUCH_DEVICE

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from common.values.resources import ResourceSlots
+from scheduler.engine.agent_views import Closure
 from scheduler.engine.snapshot import Accumulation, PendingSession, Quota
 from scheduler.engine.values import NO_SLOTS, Demand, Gang, PlacementGroup, ReasonCode
 
@@ -112,6 +113,7 @@ class Explanation:
     until: datetime | None = None  # making_room: latest end of the preempted sessions
     reserved: ReservedAgents | None = None  # reservation: which agents
     is_host_gone: bool = False  # agent_unavailable: it could not run the session even if it took sessions
+    closure: Closure | None = None  # no_agents, agent_unavailable: why none of its agents takes sessions
     device_model: str = ""  # requested model
     unmet: UnmetDemand | None = None  # no_such_device
     unreached_hosts: tuple[str, ...] = ()  # storage_unreached

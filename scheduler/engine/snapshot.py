@@ -227,6 +227,7 @@ class Rules:
     preemption: PreemptionRule | None = None  # None: nothing is ended for others
     # its own limits in force, as text: a cached snapshot with others is outdated
     limits: tuple[str, ...] = ()
+    sandbox: str = ""  # of its sessions; agents without it are not schedulable
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from agents.core.sandboxes import SANDBOX_NAMES
 from common.i18n import gettext_noop
 from common.values.resources import MEM, MILLI, ResourceSlots, format_version
 from common.values.stored_message import Argument, StoredMessage
-from scheduler.engine import Demand, Excess, Explanation, FreeDevices, Gang, LinkedRoom, ReasonCode
+from scheduler.engine import Closure, Demand, Excess, Explanation, FreeDevices, Gang, LinkedRoom, ReasonCode
 from scheduler.engine.policy.quota_tracker import GROUP, GROUP_USER, OF_GROUP
 
 Message = tuple[str, dict[str, Argument]]
@@ -129,7 +130,45 @@ def _group_paused(why: Explanation) -> Message:
     return text, {}
 
 
+_IN_MAINTENANCE = gettext_noop(
+    "All agents of resource group “{group}” that could run it are in maintenance{because}. It starts when one takes sessions"
+    " again."
+)
+_IN_MAINTENANCE_UNTIL = gettext_noop(
+    "All agents of resource group “{group}” that could run it are in maintenance until {until} UTC{because}."
+)
+_NO_SANDBOX = gettext_noop(
+    "No agent of resource group “{group}” that could run it has the sandbox {sandbox}. It starts when one does: ask an"
+    " administrator to install it, or cancel it and choose another group."
+)
+_DESIGNATED = {
+    _IN_MAINTENANCE: gettext_noop(
+        "The agent that this session must run on is in maintenance{because}. It starts when that agent takes sessions again."
+    ),
+    _IN_MAINTENANCE_UNTIL: gettext_noop(
+        "The agent that this session must run on is in maintenance until {until} UTC{because}."
+    ),
+    _NO_SANDBOX: gettext_noop(
+        "The agent that this session must run on lacks the sandbox {sandbox} of resource group “{group}”. Cancel it and choose"
+        " another agent."
+    ),
+}
+
+
+def _closure_message(why: Explanation, closure: Closure) -> Message:
+    if closure.sandbox:
+        text, arguments = _NO_SANDBOX, dict[str, Argument](sandbox=SANDBOX_NAMES[closure.sandbox])
+    else:
+        arguments = {"because": f": {closure.because}" if closure.because else ""}
+        text = _IN_MAINTENANCE
+        if closure.until is not None:
+            text, arguments = _IN_MAINTENANCE_UNTIL, arguments | {"until": _clock(closure.until)}
+    return (_DESIGNATED[text] if why.reason is ReasonCode.AGENT_UNAVAILABLE else text), arguments
+
+
 def _no_agents(why: Explanation) -> Message:
+    if why.closure is not None:
+        return _closure_message(why, why.closure)
     if why.device_model:
         text = gettext_noop(
             "No agent of resource group “{group}” with {model} takes sessions now. It starts when one does."
@@ -148,6 +187,8 @@ def _agent_unavailable(why: Explanation) -> Message:
             " other accelerators now. Cancel it and choose another agent."
         )
         return text, {}
+    if why.closure is not None:
+        return _closure_message(why, why.closure)
     text = gettext_noop(
         "The agent that this session must run on takes no sessions now. It starts when that agent does."
     )

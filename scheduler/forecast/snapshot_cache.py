@@ -48,7 +48,7 @@ tenants.
 _MARK = f"""
     SELECT
         (SELECT ARRAY[count(*), bit_xor(hash_record_extended(
-                    ROW(agent.id, agent.state, agent.architecture, agent.device_model, agent.device_mem_bytes, agent.device_api_version, agent.storage_hosts, slot.slot_name, slot.capacity, slot.surplus, slot.occupied), 0))]
+                    ROW(agent.id, agent.state, agent.architecture, agent.device_model, agent.device_mem_bytes, agent.device_api_version, agent.storage_hosts, agent.sandboxes, agent.maintenance_ends_at, slot.slot_name, slot.capacity, slot.surplus, slot.occupied), 0))]
          FROM {Agent._meta.db_table} AS agent LEFT JOIN {AgentSlot._meta.db_table} AS slot ON slot.agent_id = agent.id
          WHERE agent.resource_group_id = %(group)s AND agent.state <> %(retired)s),
         (SELECT ARRAY[count(*), bit_xor(hash_record_extended(ROW(device.id), 0))]

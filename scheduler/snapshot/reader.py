@@ -15,6 +15,7 @@ from accounts.core.budget_arithmetic import BudgetState
 from accounts.core.limits import Level, Limit, Scope, limit_kind, limit_slot
 from accounts.limits import ScopeIds, read_scopes
 from agents.core.isolation import Isolation
+from agents.core.sandboxes import Sandbox
 from agents.core.states import AgentState
 from agents.models import Agent, ResourceGroup
 from agents.reservations.selectors import with_reserved_agents
@@ -25,6 +26,7 @@ from common.values.resources import ResourceSlots
 from images.models import ContainerImage
 from scheduler.engine import (
     AgentView,
+    Closure,
     Gang,
     PendingSession,
     Policy,
@@ -121,6 +123,9 @@ class _AgentSlotRow(NamedTuple):
     device_mem_bytes: int
     device_api_version: int
     storage_hosts: list[str]
+    sandboxes: list[str]
+    maintenance_ends_at: datetime | None
+    maintenance_reason: str
     slot_name: str  # None if the agent has no slot yet
     capacity: int
     surplus: int
@@ -179,7 +184,7 @@ def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int =
     )
     devices, sharers = read_devices(group) if has_devices else GroupDevices({}, {})
     isolation = isolation_ranks(group) if has_devices else None
-    agents = tuple(_agents(group_id, running, expected, preemptible, reserved, devices, isolation))
+    agents = tuple(_agents(group, running, expected, preemptible, reserved, devices, isolation))
     if sharers:
         pending = tuple([_kept_apart(session, agents, sharers) for session in pending])
     return Snapshot(
@@ -232,6 +237,7 @@ def rules_for(group: ResourceGroup, now: datetime) -> Rules:
         is_paused=not group.is_active,
         preemption=_preemption_of(group),
         limits=texts_in_force(group, now),
+        sandbox=group.sandbox,
     )
 
 
@@ -252,7 +258,7 @@ def _tenants(group: ResourceGroup, policy: Policy, agents: Collection[AgentView]
 
 
 def _agents(
-    group_id: int,
+    group: ResourceGroup,
     running: Mapping[int, list[RunningAllocation]],
     expected: Mapping[int, list[RunningAllocation]],
     preemptible: Mapping[int, list[PreemptibleAllocation]],
@@ -262,9 +268,10 @@ def _agents(
 ) -> Iterator[AgentView]:
     """Read the agents of the group. 1 query."""
     slots = ("slots__slot_name", "slots__capacity", "slots__surplus", "slots__occupied")
-    agents = Agent.objects.filter(resource_group_id=group_id).in_use().order_by("pk")
+    agents = Agent.objects.filter(resource_group_id=group.pk).in_use().order_by("pk")
     hardware = ("device_model", "device_mem_bytes", "device_api_version", "storage_hosts")
-    rows = agents.values_list("pk", "architecture", "state", *hardware, *slots)
+    closing = ("sandboxes", "maintenance_ends_at", "maintenance_reason")
+    rows = agents.values_list("pk", "architecture", "state", *hardware, *closing, *slots)
     slots_of = cache(lambda amounts: ResourceSlots(dict(amounts)))  # cached, as agents are mostly alike
     hosts_of = cache(frozenset[str])
     for agent_id, same_agent in groupby(map(_AgentSlotRow._make, rows), key=attrgetter("agent_id")):
@@ -277,6 +284,7 @@ def _agents(
         is_overcommitted = any(each.surplus for each in amounts)
         promised = [(each.slot_name, each.capacity + each.surplus) for each in amounts]
         free = [(each.slot_name, each.capacity + each.surplus - each.occupied) for each in amounts]
+        closure = _closure(group, row)
         yield AgentView(
             id=agent_id,
             architecture=row.architecture,
@@ -292,7 +300,8 @@ def _agents(
                 if isolation and agent_id in devices
                 else 0
             ),
-            is_schedulable=row.state == AgentState.CONNECTED,
+            is_schedulable=row.state == AgentState.CONNECTED and closure is None,
+            closure=closure,
             running=tuple(running.get(agent_id, ())),
             expected_ends=tuple(expected.get(agent_id, ())),
             preemptible=tuple(preemptible.get(agent_id, ())),
@@ -300,6 +309,14 @@ def _agents(
             next_window=reserved.upcoming.get(agent_id),
             devices=_offered(devices[agent_id], names) if agent_id in devices else (),
         )
+
+
+def _closure(group: ResourceGroup, row: _AgentSlotRow) -> Closure | None:
+    if group.sandbox not in (Sandbox.RUNC, *row.sandboxes):
+        return Closure(sandbox=group.sandbox)
+    if row.state == AgentState.MAINTENANCE:
+        return Closure(until=row.maintenance_ends_at, because=row.maintenance_reason)
+    return None
 
 
 def _offered(devices: tuple[SlotDevices, ...], names: Collection[str]) -> tuple[SlotDevices, ...]:

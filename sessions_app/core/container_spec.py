@@ -101,6 +101,7 @@ class KernelPlan:
     pooled_network_id: UUID | None = None
     element: ArrayElement | None = None
     grant: DeviceGrant = NO_DEVICES
+    runtime: str = ""  # of the engine; "": its default
     cluster: ClusterPlan | None = None  # None: its only container
     addresses: ClusterAddresses | None = None  # None: on one machine
 
@@ -218,6 +219,7 @@ def build_container_spec(plan: KernelPlan) -> ContainerSpec:
         is_readonly=plan.has_readonly_root,
         mounts=(home, *setup, *scratch_mounts(plan), *folders),
         grant=plan.grant,
+        runtime=plan.runtime,
     )
 
 

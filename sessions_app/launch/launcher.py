@@ -14,7 +14,7 @@ from django.conf import settings
 
 from accounts.logins.service import active_memberships
 from agents.accelerators.grant import join_grants
-from agents.machines.grants import DevicePart
+from agents.machines.grants import DevicePart, group_runtime
 from agents.machines.network_isolation import IsolationMissing, require_isolation
 from agents.models import Agent
 from agents.runtime.port import (
@@ -186,6 +186,7 @@ def build_kernel_plan(
         has_setup=has_setup,
         pooled_network_id=find_pooled_network(session.pk, kernel.placed_agent),
         element=_array_element(session),
+        runtime=group_runtime(kernel.placed_agent, session.resource_group, has_devices=bool(parts)),
         grant=devices.kernel_grant(session, kernel, parts),
         cluster=cluster_files.cluster_plan(session, kernel),
         installation=settings.BERTH_INSTALLATION,

@@ -3,6 +3,7 @@
 from django.db.models import Prefetch
 from django.utils.translation import gettext as _
 
+from agents.core.sandboxes import SANDBOX_NAMES
 from agents.models import Agent, AgentSlot, ResourceGroup
 from common.errors import LimitExceeded, NotFound
 from common.values.resources import format_slots
@@ -24,6 +25,7 @@ def find_designated_agent(group: ResourceGroup, request: SessionRequest) -> Agen
     machines = Agent.objects.in_use().filter(resource_group=group).order_by("name")
     agent = (
         machines.filter(name=request.designated_agent)
+        .select_related("resource_group")
         .prefetch_related(Prefetch("slots", AgentSlot.objects.with_installed()))
         .first()
     )
@@ -47,6 +49,10 @@ def check_designated_agent(agent: Agent, image: ContainerImage, request: Session
     if agent.architecture != image.architecture:
         sentence = _("The machine “{agent}” is {has}, and the image {image} is for {wants}.").format(
             agent=agent.name, has=agent.architecture, image=image, wants=image.architecture
+        )
+    elif agent.missing_sandbox:
+        sentence = _("The machine “{agent}” does not have {sandbox}, the sandbox of its group.").format(
+            agent=agent.name, sandbox=SANDBOX_NAMES[agent.missing_sandbox]
         )
     elif model not in ("", agent.device_model):
         sentence = _("The machine “{agent}” does not have the accelerators {model}.").format(

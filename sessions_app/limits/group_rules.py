@@ -7,11 +7,12 @@ from django.utils.translation import gettext as _
 
 from accounts.core.roles import Role
 from agents.core.group_limits import parse_limits
+from agents.core.sandboxes import SANDBOX_NAMES, gives_devices
 from agents.models import GroupGrant, ResourceGroup, SessionType
 from common.errors import InvalidInput, LimitExceeded
 from common.i18n import paragraph
 from common.values.durations import format_duration
-from common.values.resources import format_amount
+from common.values.resources import CPU, MEM, format_amount
 from sessions_app.core.request import SessionRequest
 from sessions_app.core.states import Status
 from sessions_app.models import ComputeSession
@@ -39,9 +40,22 @@ def check_session_type(group: ResourceGroup, session_type: str) -> None:
     )
 
 
+def check_sandbox(group: ResourceGroup, slots: Iterable[str]) -> None:
+    """Raise LimitExceeded if the group's sandbox cannot give a session these slots."""
+    devices = sorted(set(slots) - {CPU, MEM})
+    if gives_devices(group.sandbox) or not devices:
+        return
+    sentence = _("Sessions of the resource group “{group}” run in {sandbox}, which cannot give them accelerators ({slots}).").format(group=group.name, sandbox=SANDBOX_NAMES[group.sandbox], slots=", ".join(devices))  # fmt: skip
+    hint = _("Ask for none, or choose another resource group.")
+    raise LimitExceeded(sentence, hint=hint, fields={"resources": [paragraph([sentence, hint])]})
+
+
 def check_group_rules(group: ResourceGroup, request: SessionRequest) -> None:
-    """Raise InvalidInput for an excluded type, LimitExceeded above the group's limits per session."""
+    """Raise InvalidInput for an excluded type, LimitExceeded above the group's limits per session and for
+    accelerators that its sandbox cannot give.
+    """
     check_session_type(group, request.type)
+    check_sandbox(group, request.total_slots)
     most_of = max_slots_per_session(group, request.type)
     sentences = [
         _("In the resource group “{group}” one session gets at most {amount}.").format(

@@ -200,7 +200,10 @@ POST   remove-agent-image                  in         404        404        404 
 GET    agents                              in         200        200        200        200        200        200        200        200        200
 GET    agent                               in         200        200        200        200        200        200        200        200        200
 GET    agents-export                       in         200        200        200        200        200        200        200        200        200
+GET    agent-map                           in         200        200        200        200        200        200        200        200        200
 GET    agent-drain                         in         403        403        403        403        403        403        200        403        403
+GET    agent-maintenance                   in         403        403        403        403        403        403        200        403        403
+POST   agent-maintenance                   in         403        403        403        403        403        403        302        403        403
 POST   agent-check                         in         403        403        403        403        403        403        302        403        403
 POST   agent-state                         in         403        403        403        403        403        403        302        403        403  drain
 GET    new-agent                           in         404        404        404        404        404        404        200        404        404
@@ -445,6 +448,7 @@ PUT    api-layout                          401        403        403        403 
 PUT    api-model-layout                    401        403        403        403        403        403        403        202        403        403  model-layout
 GET    api-session-devices                 401        404        404        404        200        200        200        200        200        200
 GET    api-agent-devices                   401        200        200        200        200        200        200        200        200        200
+GET    api-agent-metrics                   401        200        200        200        200        200        200        200        200        200
 GET    api-devices                         401        403        403        403        403        403        403        200        403        200
 GET    api-session-files                   401        404        404        404        200        403        403        403        403        403  ?home
 GET    api-session-stat                    401        404        404        404        200        403        403        403        403        403  ?home

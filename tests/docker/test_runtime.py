@@ -17,6 +17,7 @@ from agents.runtime.docker.encoding import bridge_name
 from agents.runtime.docker.sync_runtime import DockerRuntime
 from agents.runtime.port import (
     ContainerStatus,
+    DeviceUnavailable,
     HelperSpec,
     MountSpec,
     NetworkSpec,
@@ -381,3 +382,15 @@ async def test_terminal_that_nobody_reads_does_not_grow_this_process(runtime: Do
 
 def resident_pages() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1])
+
+
+def test_container_runs_in_the_runtime_that_its_spec_names(runtime: DockerRuntime) -> None:
+    """Engines know runc by a second name, too."""
+    second = next(name for name in runtime.info().runtimes if name != runtime.info().default_runtime)
+    spec = engines.tiny_spec(f"berth-test-{uuid4().hex[:12]}", runtime=second)
+    runtime.ensure_container(spec)
+    runtime.start_container(spec.name)
+    assert output_of(runtime, spec.name, "echo there").strip() == "there"
+    assert runtime.connection.client().inspect_container(spec.name)["HostConfig"]["Runtime"] == second
+    with pytest.raises(DeviceUnavailable, match="Unknown runtime specified runsc"):
+        runtime.ensure_container(engines.tiny_spec(f"berth-test-{uuid4().hex[:12]}", runtime="runsc"))

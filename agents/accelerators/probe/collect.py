@@ -40,7 +40,23 @@ def collect(wanted: Mapping[str, Sequence[Any]], root: str = "/") -> Json:
         "links": machine.links(wanted.get("links", ())),
         "nodes": machine.nodes(wanted.get("nodes", ())),
         "commands": machine.outputs(wanted.get("commands", ())),
+        "disks": disks(wanted.get("disks", ())),
     }
+
+
+def disks(directories: Iterable[str]) -> Json:
+    """Return size and free bytes of the file systems of these directories, as this process sees them: the root
+    of a container is on the disk on which its engine has images and containers.
+    """
+    found = {}
+    for directory in directories:
+        with contextlib.suppress(OSError):
+            facts = os.statvfs(directory)
+            found[directory] = {
+                "size_bytes": facts.f_blocks * facts.f_frsize,
+                "free_bytes": facts.f_bavail * facts.f_frsize,
+            }
+    return found
 
 
 class _Machine:

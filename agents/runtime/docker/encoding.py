@@ -152,6 +152,7 @@ def _host_config(spec: ContainerSpec) -> Json:
         **({"ExtraHosts": [f"{name}:{address}" for name, address in spec.hosts]} if spec.hosts else {}),
         **_mounts(spec.mounts, grant),
         **_devices(grant),
+        **({"Runtime": spec.runtime} if spec.runtime else {}),
     }
 
 

@@ -126,6 +126,9 @@ class DockerRuntime(ContainerRuntime):
             default_runtime=body.get("DefaultRuntime", ""),
             cdi_devices=cdi_devices(body),
             cgroup_version=int(body.get("CgroupVersion") or 1),
+            address_pools=tuple(
+                (pool["Base"], pool["Size"]) for pool in body.get("DefaultAddressPools") or ()
+            ),
         )
 
     def close(self) -> None:

@@ -96,6 +96,7 @@ class SimulatedRuntime(ContainerRuntime):
             cpu_milli=cpu_milli,
             mem_bytes=mem_bytes,
             has_live_restore=True,
+            runtimes=("kata", "runc", "runsc"),
             devices=dict(devices or {}),
         )
         self.accelerators = SimulatedDevices(self._info.devices, lively=name if has_any_image else "")

@@ -156,9 +156,13 @@ class Client:
         """Return the public key with which Berth signs in on machines. For superadmins."""
         return str(self.transport.request("GET", "agents/ssh-key/").json()["public_key"])
 
-    def change_agent_state(self, agent: Agent, state: str) -> Agent:
-        """Bring an agent into “draining”, “maintenance”, “retired” or “connected”. For superadmins."""
-        answer = self.transport.request("POST", f"agents/{agent.id}/state/", json={"state": state})
+    def change_agent_state(self, agent: Agent, state: str, *, ends_at: str = "", because: str = "") -> Agent:
+        """Bring an agent into “draining”, “maintenance”, “retired” or “connected”. A maintenance may have an
+        end (ISO 8601) and a reason. For superadmins.
+        """
+        more = {name: value for name, value in (("ends_at", ends_at), ("because", because)) if value}
+        body = {"state": state, **more}
+        answer = self.transport.request("POST", f"agents/{agent.id}/state/", json=body)
         return decode(Agent, answer.json())
 
     def revoke_agent(self, agent: Agent) -> None:

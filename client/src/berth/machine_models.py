@@ -19,6 +19,9 @@ class Agent(Record):
     architecture: str = ""
     device_model: str = ""
     engine_version: str = ""
+    sandboxes: tuple[str, ...] = ()
+    maintenance_ends_at: datetime | None = None
+    maintenance_reason: str = ""
     capacity: Mapping[str, int] = field(default_factory=dict)
     promised: Mapping[str, int] = field(default_factory=dict)
     occupied: Mapping[str, int] = field(default_factory=dict)
@@ -132,6 +135,7 @@ class ResourceGroup(Record):
     mem_overcommit: float = 1.0
     allows_rdma: bool = False
     allows_gpudirect_storage: bool = False
+    sandbox: str = "runc"
     max_lifetime_s: int | None = None
     max_idle_s: int | None = None
     min_cpu_percent: int | None = None

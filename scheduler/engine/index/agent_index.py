@@ -392,7 +392,7 @@ def _differ_in_room(before: AgentView, after: AgentView) -> bool:
     """Return True if both views are of one agent that differs at most in its free amounts."""
     return (
         before.id == after.id
-        and before.is_schedulable == after.is_schedulable
+        and (before.is_schedulable, before.closure) == (after.is_schedulable, after.closure)
         and before.architecture == after.architecture
         and before.capacity == after.capacity
         and before.real_capacity == after.real_capacity

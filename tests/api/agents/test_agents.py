@@ -93,3 +93,39 @@ def test_page_without_machines_says_what_comes_next(
 ) -> None:
     client = browser_of(people.superadmin)
     assert "Add machine" in client.get("/agents/").content.decode()
+
+
+def test_a_maintenance_has_an_end_and_a_reason_and_a_wrong_state_names_the_others(
+    agent: Agent, people: People
+) -> None:
+    client = api_client(people.superadmin)
+    address = f"/api/v1/agents/{agent.pk}/state/"
+    planned = {"state": "maintenance", "ends_at": "2999-01-01T18:00:00Z", "because": "disk change"}
+    row = client.post(address, planned, format="json").json()
+    assert (row["state"], row["maintenance_reason"]) == ("maintenance", "disk change")
+    assert row["maintenance_ends_at"] == "2999-01-01T18:00:00Z"
+    refused = client.post(address, {"state": "asleep"}, format="json").json()
+    said = "“asleep” is none of these: connected, draining, maintenance, retired."
+    assert refused["fields"]["state"] == [said]
+
+
+def test_page_of_a_machine_tells_its_events_and_what_to_change(
+    agent: Agent, people: People, browser_of: Callable[[User], Client]
+) -> None:
+    data = {"has_live_restore": False, "cgroup_version": 1, "address_pools": [["10.213.0.0/16", 24]]}
+    data |= {"disk": {"size_bytes": 100 * 2**30, "free_bytes": 2**30}, "storage_driver": "vfs"}
+    Agent.objects.update(address="tcp://here:2376", data=data, engine_version="24.0.7")
+    machines_service.change_agent_state(actor=SYSTEM, agent_id=agent.pk, to=AgentState.DRAINING)
+    page = browser_of(people.superadmin).get(f"/agents/{agent.pk}/").content.decode()
+    for words in (
+        "State: Connected → Draining", "no session is left there", "CVE-2024-21626", "Live restore is off",
+        "control groups v1", "10.213.0.0/16", "Only 1 GiB of 100 GiB are free", "storage driver vfs",
+    ):  # fmt: skip
+        assert words in page
+    assert "State: Connected" not in browser_of(people.member).get(f"/agents/{agent.pk}/").content.decode()
+    shown = browser_of(people.member).get("/agents/map/?state=draining").content.decode()
+    assert 'aria-label="here: draining, 0 % held"' in shown
+    assert (
+        "No machine is in this state"
+        in browser_of(people.member).get("/agents/map/?state=lost").content.decode()
+    )

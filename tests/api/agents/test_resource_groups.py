@@ -47,12 +47,14 @@ def test_a_group_is_made_granted_filled_changed_and_deleted(place: Place, supera
         "cpu_overcommit": "1.5",
         "mem_overcommit": 1.25,
         "allows_rdma": True,
+        "sandbox": "gvisor",
     }
     changed = superadmin.patch(address, changes, format="json").json()
     assert (changed["is_active"], changed["max_lifetime_s"], changed["agents"]) == (False, None, 1)
     assert (changed["scheduler"], changed["usage_half_life_s"]) == ("fair_share", 3600)
     assert (changed["cpu_overcommit"], changed["mem_overcommit"]) == (1.5, 1.25)
     assert (changed["allows_rdma"], changed["allows_gpudirect_storage"]) == (True, False)
+    assert changed["sandbox"] == "gvisor"
     [agent] = superadmin.get("/api/v1/agents/").json()["results"]
     assert agent["promised"]["cpu"] == 1.5 * agent["capacity"]["cpu"]
     refused = superadmin.delete(address)

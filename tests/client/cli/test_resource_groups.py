@@ -99,6 +99,7 @@ def test_a_file_that_is_no_list_of_limits_is_refused_here(
     [
         (["--paused"], {"is_active": False}),
         (["--rdma", "--no-gpudirect-storage"], {"allows_rdma": True, "allows_gpudirect_storage": False}),
+        (["--sandbox", "kata"], {"sandbox": "kata"}),
         (["--public", "--default"], {"is_public": True, "is_default": True}),
         (["--largest", "cpu=8,mem=64g"], {"max_session_slots": {"cpu": "8", "mem": "64g"}}),
         (["--largest", "none"], {"max_session_slots": {}}),

@@ -27,7 +27,7 @@ TYPED = {
     "max_lifetime_s": "12h", "usage_half_life_s": "2d", "preemptible_priority": "-5",
     "preemption_after_s": "1h", "preemption_grace_s": "", "max_idle_s": "2h", "min_cpu_percent": "5", "use_rule": "any",
     "use_window_s": "30m", "use_grace_s": "", "ends_idle_batch": "on", "max_extensions": "2", "extension_s": "1h",
-    "allows_rdma": "on",
+    "allows_rdma": "on", "sandbox": "kata",
 }  # fmt: skip
 
 
@@ -50,7 +50,7 @@ def test_a_group_is_made_looked_at_changed_and_deleted(place: Place, superadmin:
     assert (group.use_window_s, group.use_grace_s, group.ends_idle_batch) == (1800, 3600, True)
     assert (group.max_extensions, group.extension_s) == (2, 3600)
     assert (group.cpu_overcommit, group.mem_overcommit) == (Decimal("2.5"), 1)
-    assert (group.allows_rdma, group.allows_gpudirect_storage) == (True, False)
+    assert (group.allows_rdma, group.allows_gpudirect_storage, group.sandbox) == (True, False, "kata")
 
     shown = superadmin.get(page).content.decode()
     for words in (

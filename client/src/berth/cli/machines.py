@@ -64,9 +64,9 @@ def show_ssh_key(context: typer.Context) -> None:
     say(get_client(context).agent_ssh_key())
 
 
-def _change_state(context: typer.Context, name: str, state: str) -> None:
+def _change_state(context: typer.Context, name: str, state: str, **maintenance: str) -> None:
     client = get_client(context)
-    agent = client.change_agent_state(client.find_agent(name), state)
+    agent = client.change_agent_state(client.find_agent(name), state, **maintenance)
     say(f"{agent.name} is {agent.state}.")
 
 
@@ -83,9 +83,23 @@ def resume(context: typer.Context, name: Name) -> None:
 
 
 @agent_app.command("maintenance")
-def begin_maintenance(context: typer.Context, name: Name) -> None:
+def begin_maintenance(
+    context: typer.Context,
+    name: Name,
+    until: Annotated[
+        str,
+        typer.Option(
+            "--until",
+            help="End, like 2026-05-01T18:00+02:00: it takes sessions again when it answers then.",
+            show_default=False,
+        ),
+    ] = "",
+    because: Annotated[
+        str, typer.Option("--because", help="Reason, for people who wait for it.", show_default=False)
+    ] = "",
+) -> None:
     """Give a machine no sessions, and allow it to be silent."""
-    _change_state(context, name, "maintenance")
+    _change_state(context, name, "maintenance", ends_at=until, because=because)
 
 
 @agent_app.command("retire")

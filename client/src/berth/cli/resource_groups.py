@@ -122,6 +122,14 @@ class GroupSettings:
             show_default=False,
         ),
     ] = None
+    sandbox: Annotated[
+        str,
+        typer.Option(
+            "--sandbox",
+            help="What separates sessions from the kernel of their machine: runc, gvisor or kata.",
+            show_default=False,
+        ),
+    ] = ""
     lifetime: Annotated[
         str,
         typer.Option("--lifetime", help="Maximum lifetime of a session, like 12h; none.", show_default=False),
@@ -139,7 +147,7 @@ class GroupSettings:
             "allows_gpudirect_storage": self.allows_gpudirect_storage,
         }
         columns: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
-        words = {"scheduler": self.scheduler, "strategy": self.strategy}
+        words = {"scheduler": self.scheduler, "strategy": self.strategy, "sandbox": self.sandbox}
         columns |= {name: word for name, word in words.items() if word}
         spans = {
             "ageing_s": self.ageing,
@@ -337,6 +345,7 @@ def _show(group: ResourceGroup, *, as_json: bool) -> None:
             "agents": group.agents,
             "scheduler": group.scheduler,
             "strategy": group.strategy,
+            "sandbox": group.sandbox,
             "accelerators get": _extras(group),
             "types": ", ".join(group.session_types),
             "largest session": format_slots(group.max_session_slots) if group.max_session_slots else "",

@@ -170,6 +170,13 @@ def test_call_that_a_driver_needs_is_allowed_and_no_other() -> None:
     assert more[1:-1] == usual[1:-1]
 
 
+def test_container_runs_in_the_runtime_of_its_sandbox_and_in_no_second_one() -> None:
+    assert host_config(runtime="runsc")["Runtime"] == "runsc"
+    assert "Runtime" not in host_config()
+    with pytest.raises(ValueError, match="one runtime, not runsc and habana"):
+        spec(runtime="runsc", grant=DeviceGrant(runtime="habana"))
+
+
 def test_credentials_go_in_a_header_of_their_own() -> None:
     assert encoding.registry_headers(None) == {}
     headers = encoding.registry_headers(RegistryCredentials("reader", "secret"))

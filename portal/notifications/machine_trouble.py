@@ -1,8 +1,13 @@
-"""Tells owners of sessions that one of their accelerators is ill or withheld."""
+"""Tells owners of sessions that one of their accelerators is ill or withheld, or that their machine is
+drained.
+"""
 
 from collections.abc import Collection
 from zlib import crc32
 
+from django.db.models import Count
+
+from agents.events import AgentDrained
 from common import clock
 from portal.notifications.catalogue import Code
 from portal.notifications.service import NewNotification, notify_many
@@ -24,5 +29,24 @@ def notify_of_trouble(device_ids: Collection[int], because: str) -> None:
                 session_id=session.pk,
             )
             for session in affected
+        ]
+    )
+
+
+def notify_of_drain(drained: AgentDrained) -> None:
+    """Tell each owner of live sessions on a machine once that it is drained. If this process dies before, the
+    owners are not told; the sessions continue in any case.
+    """
+    there = ComputeSession.objects.live().filter(kernels__agent=drained.agent_id).order_by()
+    owners = there.values_list("owner_id").annotate(Count("pk", distinct=True))
+    notify_many(
+        [
+            NewNotification(
+                person_id=owner_id,
+                code=Code.MACHINE_DRAINED,
+                happening=f"machine-drained:{drained.agent_id}:{drained.at.isoformat()}",
+                arguments={"name": drained.name, "count": count},
+            )
+            for owner_id, count in owners
         ]
     )
