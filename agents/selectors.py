@@ -353,7 +353,7 @@ def device_rooms(group_ids: Collection[int], architecture: str = "") -> dict[tup
     individually, what is free is the sum of its free whole devices, else the largest free share of one.
     One query.
     """
-    parameters = {
+    parameters: dict[str, Any] = {
         "groups": [*group_ids],
         "architecture": architecture,
         "connected": AgentState.CONNECTED.value,
