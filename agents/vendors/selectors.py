@@ -14,7 +14,7 @@ from agents.accelerators.description import (
 )
 from agents.accelerators.device_files import DeviceFileVendor, describe_vendor, vendor_mistakes
 from agents.accelerators.health import with_actions
-from agents.models import VendorFile
+from agents.models import AgentDevice, VendorFile
 from agents.vendors.health_rules import changed_actions
 from common.actors import Actor
 from common.errors import NotFound
@@ -64,6 +64,11 @@ def vendor_entries(actor: Actor) -> list[VendorEntry]:
     entries = [VendorEntry(vendor) for vendor in shipped_vendors()]
     entries += [vendor_entry(row) for row in VendorFile.objects.all()]
     return sorted(entries, key=lambda entry: entry.description.title.casefold())
+
+
+def present_vendors() -> frozenset[str]:
+    """Return the names of the vendors of which there are devices. One query."""
+    return frozenset(AgentDevice.objects.order_by().values_list("vendor", flat=True).distinct())
 
 
 def access_vendor_file(actor: Actor, vendor_id: int) -> VendorFile:

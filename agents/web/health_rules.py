@@ -15,8 +15,9 @@ from django.views.decorators.http import require_http_methods
 
 from agents.accelerators.description import shipped_vendors
 from agents.accelerators.health import MOST_XID, OTHER_XIDS, XID_RULE
-from agents.models import AgentDevice, HealthAction
+from agents.models import HealthAction
 from agents.vendors.health_rules import RuleEntry, change_health_rule, rule_entries
+from agents.vendors.selectors import present_vendors
 from agents.web.groups import superadmin_or_404
 
 
@@ -77,7 +78,7 @@ def health_rules(request: HttpRequest) -> HttpResponse:
         messages.success(request, _("The rules are changed. Devices are judged by them at their next look."))
         return redirect("health-rules")
     titles = {vendor.name: vendor.title for vendor in shipped_vendors()}
-    present = set(AgentDevice.objects.order_by().values_list("vendor", flat=True).distinct())
+    present = present_vendors()
     order = sorted(forms_by_vendor, key=lambda name: name not in present)
     context = {"vendors": [(name, titles[name], forms_by_vendor[name]) for name in order]}
     status = 422 if request.method == "POST" else 200

@@ -1,6 +1,7 @@
 """Pages of accelerator vendors: what is verified of each, and own ones by their device files."""
 
 from collections.abc import Mapping
+from itertools import compress
 from typing import Any
 
 from django import forms
@@ -15,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from accounts.web.form_errors import errors_in_form
 from agents.accelerators.device_files import CAPABILITIES, MAX_MEM_BYTES, DeviceFileVendor
 from agents.vendors import service
-from agents.vendors.selectors import VendorEntry, access_vendor_file, vendor_entries
+from agents.vendors.selectors import VendorEntry, access_vendor_file, present_vendors, vendor_entries
 from agents.web.groups import superadmin_or_404
 from common.errors import BerthError
 from common.rest.idempotency import submit_once
@@ -161,9 +162,18 @@ class VendorForm(forms.Form):
 @login_required
 @require_safe
 def vendor_list(request: HttpRequest) -> HttpResponse:
-    """List all vendors with what is verified of their descriptions."""
+    """List all vendors with what is verified of their descriptions: own ones and those of present devices
+    apart.
+    """
     entries = vendor_entries(superadmin_or_404(request))
-    return render(request, "agents/vendors.html", {"rows": [_row(entry) for entry in entries]})
+    names = present_vendors()
+    is_here = [bool(entry.id) or entry.description.name in names for entry in entries]
+    rows = [_row(entry) for entry in entries]
+    context = {
+        "here": list(compress(rows, is_here)),
+        "others": [row for row, here in zip(rows, is_here, strict=True) if not here],
+    }
+    return render(request, "agents/vendors.html", context)
 
 
 @login_required
