@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
@@ -26,6 +26,7 @@ from tests.waiting import wait_until
 IMAGES = CHECKOUT / "docs" / "images"
 WINDOW: ViewportSize = {"width": 1280, "height": 800}
 WIDTHS = (360, 768, 1440)
+NEW_WITH_DEVICES = "/sessions/new/?resource_group=train&device=cuda%3ANVIDIA+H100+80GB+HBM3&device_count=2"
 THEMES = ("light", "dark")
 DRAWN_S = 1.0
 SAMPLES = 9  # enough points for charts
@@ -33,6 +34,13 @@ GROUP = "gpu"  # simulated agents, all full, so that a session is pending
 MACHINES = 4
 FILLS_IT_S = 180
 ONE_MACHINE = {"cpu": 64, "mem": "400g"}
+LARGE = "NVIDIA H100 80GB HBM3"
+HOLDERS = (  # resource group, slot, and arrays of sessions: devices of each, how many sessions
+    ("train", "cuda", ((8, 12), (4, 8), (1, 10), (0.25, 8))),
+    ("research", "rocm", ((8, 4), (2, 6))),
+    ("inference", "cuda", ((1, 20), (0.5, 8))),
+    ("npu", "atom", ((2, 5),)),
+)
 WORK = """
 for epoch in $(seq 1 400); do
   python -c 'sum(n * n for n in range(2_000_000)); open("/tmp/weights", "wb").write(bytes(2**24))'
@@ -50,6 +58,27 @@ class Stage:
     superadmin: Person
     notebook: dict[str, Any]
     training: dict[str, Any]
+
+
+class Picture(NamedTuple):
+    """Picture of a page: from its top, or from the first element `at`, or only the element `only`."""
+
+    name: str
+    address: str
+    theme: str = "light"
+    at: str = ""
+    only: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Gallery:
+    """Groups of machines with accelerators: ids of a session on two devices, and of a machine and a free
+    device of one of them.
+    """
+
+    session: str
+    machine: int
+    device: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +186,40 @@ def queue_up(portal: RunningPortal) -> str:
     return waiting
 
 
+def fill_gallery(portal: RunningPortal, stage: Stage) -> Gallery:
+    """Add machines with accelerators in every state, and sessions that hold some; wait until these are
+    measured.
+    """
+    command = [
+        str(CHECKOUT / "bin" / "manage"),
+        "shell",
+        "-c",
+        "from tests.device_gallery import fill; fill()",
+    ]
+    environment = {**portal.environment, "BERTH_DATA": str(portal.data)}
+    subprocess.run(
+        command, check=True, timeout=FILLS_IT_S, stdout=subprocess.DEVNULL, env=environment, cwd=CHECKOUT
+    )
+    there = {"resource_group": "train", "device_model": LARGE}
+    wanted = {"cpu": 16, "mem": "128g", "cuda": 2}
+    session = stage.user.start_running_session(name="fine-tuning", resources=wanted, **there)["id"]
+    for group, slot, arrays in HOLDERS:
+        for amount, count in arrays:
+            stage.superadmin.start_session(
+                name=f"{group}-{amount}",
+                resource_group=group,
+                type="batch",
+                command="python train.py",
+                array=f"1-{count}%{count}",
+                resources={"cpu": 2, "mem": "8g", slot: amount},
+            )
+    wait_until(lambda: stage.user.device_samples(session) >= SAMPLES, deadline_s=300, interval_s=2)
+    whole = next(
+        each for each in stage.superadmin.devices() if each["model"] == LARGE and each["state"] == "free"
+    )
+    return Gallery(session, whole["agent_id"], whole["id"])
+
+
 @contextmanager
 def chromium() -> Iterator[Browser]:
     program = shutil.which("chromium")
@@ -188,56 +251,76 @@ def take_for_documents(browser: Browser, portal: RunningPortal, stage: Stage, di
     directory.mkdir(exist_ok=True)
     training = f"/sessions/{stage.training['id']}/"
     pictures = (
-        ("start", "/", "light"),
-        ("dashboard", "/dashboard/", "light"),
-        ("launcher", "/sessions/new/", "light"),
-        ("session", training, "light"),
-        ("charts", f"{training}?tab=charts", "dark"),
-        ("sessions", "/sessions/", "dark"),
+        Picture("start", "/"),
+        Picture("dashboard", "/dashboard/"),
+        Picture("launcher", "/sessions/new/"),
+        Picture("session", training),
+        Picture("charts", f"{training}?tab=charts", "dark"),
+        Picture("sessions", "/sessions/", "dark"),
     )
     take_named(browser, portal, stage.user, pictures, directory)
     crowd = gather(portal, stage)
     of_those_who_wait = (
-        ("waiting", f"/sessions/{crowd.waiting}/", "light"),
-        ("queue", f"/queue/?group={GROUP}", "light"),
+        Picture("waiting", f"/sessions/{crowd.waiting}/"),
+        Picture("queue", f"/queue/?group={GROUP}"),
     )
     take_named(browser, portal, stage.user, of_those_who_wait, directory)
     of_group = f"/resource-groups/{crowd.group_id}"
     of_superadmin = (
-        ("scheduler", f"{of_group}/scheduler/", "light"),
-        ("reservations", f"{of_group}/reservations/", "light"),
+        Picture("scheduler", f"{of_group}/scheduler/"),
+        Picture("reservations", f"{of_group}/reservations/"),
     )
     take_named(browser, portal, stage.superadmin, of_superadmin, directory)
+    gallery = fill_gallery(portal, stage)
+    devices = (
+        Picture("accelerators", "/accelerators/"),
+        Picture("mig", f"/accelerators/{gallery.device}/", only=".card:has(#device-mig-title)"),
+    )
+    take_named(browser, portal, stage.superadmin, devices, directory)
+    of_devices = (
+        Picture("gpu-launcher", NEW_WITH_DEVICES, at=".device-cards"),
+        Picture("gpu-session", f"/sessions/{gallery.session}/", at="#devices-title"),
+    )
+    take_named(browser, portal, stage.user, of_devices, directory)
 
 
 def take_named(
     browser: Browser,
     portal: RunningPortal,
     person: Person,
-    pictures: Sequence[tuple[str, str, str]],
+    pictures: Sequence[Picture],
     directory: Path,
 ) -> None:
-    """Take `pictures`: (name, URL, theme) each."""
-    for name, address, theme in pictures:
-        with page_of(browser, portal, person, theme, WINDOW) as page:
-            take(page, address, directory / f"{name}.png")
+    for picture in pictures:
+        with page_of(browser, portal, person, picture.theme, WINDOW) as page:
+            take(page, picture.address, directory / f"{picture.name}.png", at=picture.at, only=picture.only)
 
 
 def take_all(browser: Browser, portal: RunningPortal, stage: Stage, directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
-    crowd = gather(portal, stage)
+    crowd, gallery = gather(portal, stage), fill_gallery(portal, stage)
     waiting = tuple(f"/sessions/{crowd.waiting}/{rest}" for rest in ("", "why/"))
     queue = f"/queue/?group={GROUP}"
-    of_user = (*PAGES, queue, *waiting, *pages_of_session(stage.notebook), *pages_of_session(stage.training))
+    of_user = (
+        *PAGES,
+        queue,
+        *waiting,
+        f"/sessions/{gallery.session}/",
+        NEW_WITH_DEVICES,
+        *pages_of_session(stage.notebook),
+        *pages_of_session(stage.training),
+    )
     pages = ("", "weights/", "limits/", "scheduler/", "reservations/", "reservations/?view=month")
     of_group = tuple(f"/resource-groups/{crowd.group_id}/{rest}" for rest in pages)
+    of_devices = (f"/agents/{gallery.machine}/", f"/accelerators/{gallery.device}/")
     for theme in THEMES:
         for width in WIDTHS:
             window: ViewportSize = {"width": width, "height": 800}
             with page_of(browser, portal, stage.user, theme, window) as page:
                 take_each(page, of_user, directory, f"{theme}-{width}")
             with page_of(browser, portal, stage.superadmin, theme, window) as page:
-                take_each(page, (*OF_SUPERADMINS, *of_group), directory, f"{theme}-{width}-superadmin")
+                addresses = (*OF_SUPERADMINS, *of_group, *of_devices)
+                take_each(page, addresses, directory, f"{theme}-{width}-superadmin")
 
 
 def take_each(page: Page, addresses: Sequence[str], directory: Path, suffix: str) -> None:
@@ -247,10 +330,17 @@ def take_each(page: Page, addresses: Sequence[str], directory: Path, suffix: str
         take(page, address, directory / f"{name}-{suffix}.png", is_whole=True)
 
 
-def take(page: Page, address: str, file: Path, *, is_whole: bool = False) -> None:
+def take(
+    page: Page, address: str, file: Path, *, is_whole: bool = False, at: str = "", only: str = ""
+) -> None:
     page.goto(address)
     page.wait_for_timeout(DRAWN_S * 1000)
-    page.screenshot(path=file, full_page=is_whole, animations="disabled")
+    if only:
+        page.locator(only).first.screenshot(path=file, animations="disabled")
+    else:
+        if at:
+            page.locator(at).first.evaluate("element => element.scrollIntoView({block: 'start'})")
+        page.screenshot(path=file, full_page=is_whole, animations="disabled")
     sys.stdout.write(f"{file}\n")
     sys.stdout.flush()
 

@@ -35,6 +35,7 @@ class MachineShape:
     gpus: int = 8
     behaviour: Behaviour = field(default_factory=Behaviour)
     gpu_model: str = ""
+    gpu_slot: str = "gpu"
 
 
 @transaction.atomic
@@ -48,7 +49,9 @@ def add_simulated_agents(
     candidates = (f"{group.name}-{number:05}" for number in itertools.count(1))
     names = list(itertools.islice((name for name in candidates if name not in taken), count))
     made = Agent.objects.bulk_create((_agent(name, group, shape) for name in names), batch_size=AT_ONCE)
-    capacity = usable_capacity(shape.cores * MILLI, shape.mem_gib * 2**30, {"gpu": shape.gpus * MILLI})
+    capacity = usable_capacity(
+        shape.cores * MILLI, shape.mem_gib * 2**30, {shape.gpu_slot: shape.gpus * MILLI}
+    )
     AgentSlot.objects.bulk_create(
         (
             AgentSlot(agent=agent, slot_name=name, capacity=amount)
@@ -58,7 +61,7 @@ def add_simulated_agents(
         batch_size=AT_ONCE,
     )
     apply_overcommit([agent.pk for agent in made])
-    simulate_devices([agent.pk for agent in made], "gpu", shape.gpus, shape.gpu_model)
+    simulate_devices([agent.pk for agent in made], shape.gpu_slot, shape.gpus, shape.gpu_model)
     changes = {"count": count, "cores": shape.cores, "mem_gib": shape.mem_gib, "gpus": shape.gpus}
     audit_log.record(actor=actor, action="agents.add_simulated_agents", target=group, changes=changes)
     if made:
@@ -91,6 +94,8 @@ def remove_simulated_agents(*, actor: Actor, group: ResourceGroup) -> tuple[int,
 
 def simulated_address(name: str, shape: MachineShape) -> str:
     query: dict[str, object] = {"cpu": shape.cores, "mem_gib": shape.mem_gib, "gpu": shape.gpus}
+    if shape.gpu_slot != "gpu":
+        query["gpu_slot"] = shape.gpu_slot
     behaviour = shape.behaviour
     optional = {
         "start_s": behaviour.start_s, "run_s": behaviour.run_s, "fail": behaviour.fail_rate, "lose": behaviour.lose_rate

@@ -30,7 +30,7 @@ def runtime_for(address: str, credentials: Credentials | None = None) -> Contain
 
     `simulated://name?cpu=8&mem_gib=16&delay_ms=100&image=berth/python:1` is a simulated engine in
     the memory of this process. With `shared=1` all processes of the portal share its state and it
-    has every image; `gpu`, `start_s`, `run_s`, `fail` and `lose` set its devices and how its
+    has every image; `gpu` and `gpu_slot` set its devices, `start_s`, `run_s`, `fail` and `lose` how its
     containers behave.
     """
     with _lock:
@@ -76,7 +76,7 @@ def _make(address: str, credentials: Credentials | None) -> ContainerRuntime:
         delay_s=float(options.get("delay_ms", 0)) / 1000,
         images=parse_qs(parts.query).get("image", []),
         has_any_image=is_shared,
-        devices={"gpu": int(options["gpu"]) * MILLI} if "gpu" in options else {},
+        devices={options.get("gpu_slot", "gpu"): int(options["gpu"]) * MILLI} if "gpu" in options else {},
         behaviour=Behaviour(*(float(options.get(name, 0)) for name in ("start_s", "run_s", "fail", "lose"))),
         state=shared_state(f"{settings.BERTH_INSTALLATION}:{parts.netloc}") if is_shared else None,
     )

@@ -65,6 +65,7 @@ OF_SUPERADMINS = (
     "/budgets/prices/",
     "/accelerators/",
     "/accelerators/sharing/",
+    "/accelerators/health/",
     "/accelerators/vendors/",
     "/accelerators/vendors/new/",
     "/agents/1/",  # of this machine

@@ -84,6 +84,20 @@ class Person:
         told = self._get(f"sessions/{session_id}/metrics/?window=15m")
         return len(told["kernels"][0]["at"])
 
+    def device_samples(self, session_id: str) -> int:
+        """How often the accelerators of the session were measured, lately."""
+        told = self._get(f"sessions/{session_id}/devices/?window=15m")
+        return min((len(device["at"]) for device in told["devices"]), default=0)
+
+    def devices(self) -> list[dict[str, Any]]:
+        """As a superadmin: all accelerators."""
+        found: list[dict[str, Any]] = []
+        page: dict[str, Any] = {"next": "devices/?page_size=100"}
+        while page["next"]:
+            page = self._get(page["next"])
+            found += page["results"]
+        return found
+
     def users(self) -> list[dict[str, Any]]:
         """Whom this person sees."""
         return list(self._get("users/")["results"])
