@@ -39,9 +39,8 @@ ROUND_S = 300
 MOST_PER_ROUND = 20
 TRANSFERS_KEPT = timedelta(days=30)
 ROLE = "disk"
-_FREE = (
-    "import os; disk = os.statvfs('/'); print(disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize)"
-)
+# As df does: what is reserved for root counts neither as used nor as available.
+_DISK = "import os; disk = os.statvfs('/'); print(disk.f_blocks - disk.f_bfree, disk.f_bavail)"
 
 _pool = KeyedPool[None]("image-removal", THREADS)
 
@@ -100,15 +99,15 @@ def used_percent(agent: Agent, runtime: ContainerRuntime, image_ids: Sequence[st
         name=f"berth-{ROLE}-{uuid4().hex[:12]}",
         image=image_id,
         labels=one_off_labels(ROLE),
-        command=("python3", "-Ic", _FREE),
+        command=("python3", "-Ic", _DISK),
     )
     done = runtime.run_helper(spec)
     try:
-        total, free = map(int, done.output.split())
+        used, available = map(int, done.output.split())
     except ValueError:
         log.warning("image.disk_unknown", agent=agent.name, answer=done.output[:200].decode(errors="replace"))
         return 0.0
-    return 100.0 * (total - free) / total if total else 0.0
+    return 100.0 * used / (used + available) if used else 0.0
 
 
 def remove_image(*, actor: Actor, agent_id: int, reference: str) -> None:

@@ -15,7 +15,7 @@ from agents.machine_images import removal, runner
 from agents.machine_images.transfers import request_transfer
 from agents.machines import service as agent_services
 from agents.management.commands.register_agent import read_certificates
-from agents.models import Agent
+from agents.models import Agent, ResourceGroup
 from agents.runtime.docker.sync_runtime import DockerRuntime
 from agents.selectors import runtime_of
 from common.actors import SYSTEM
@@ -58,10 +58,15 @@ def two_machines(runtime: DockerRuntime) -> Iterator[list[ClusterMachine]]:
 
 @pytest.fixture
 def agents(two_machines: list[ClusterMachine]) -> list[Agent]:
+    group = ResourceGroup.objects.create(name="images")
     connection = certificates_connection(read_certificates(two_machines[0].cluster.certificates))
     return [
         agent_services.register_agent(
-            actor=SYSTEM, name=machine.name, address=machine.url, connection=connection
+            actor=SYSTEM,
+            name=machine.name,
+            address=machine.url,
+            connection=connection,
+            resource_group=group,
         )
         for machine in two_machines
     ]

@@ -32,8 +32,8 @@ class Disk(SimulatedRuntime):
 
     def run_helper(self, spec: HelperSpec, *, timeout_s: int = 30) -> ProcessResult:
         super().run_helper(spec, timeout_s=timeout_s)
-        free = DISK_BYTES - 300 - 100 * len(self.list_images())
-        return ProcessResult(exit_code=0, output=f"{DISK_BYTES} {free}\n".encode())
+        used = 300 + 100 * len(self.list_images())
+        return ProcessResult(exit_code=0, output=f"{used} {DISK_BYTES - used}\n".encode())
 
     def remove_image(self, reference: str) -> None:
         if reference == USED:
