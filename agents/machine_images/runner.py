@@ -35,7 +35,9 @@ from images.selectors import built_image_ids
 
 log = structlog.get_logger(__name__)
 
-THREADS = 16
+THREADS = 8
+"""Each holds a connection to the database while an image is on its way, of the 16 of a worker."""
+
 SOURCES = 3
 """Machines from which a copy is tried."""
 

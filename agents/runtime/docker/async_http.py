@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 
 from agents.runtime.addresses import UNIX
-from agents.runtime.docker.connection import CALL_TIMEOUT_S, CONNECT_TIMEOUT_S, fault_of_answer
+from agents.runtime.docker.connection import ANSWER_BYTES, CALL_TIMEOUT_S, CONNECT_TIMEOUT_S, fault_of_answer
 from agents.runtime.docker.stream import READ_BYTES, Stream, hijack
 from agents.runtime.endpoints import endpoint_of
 from agents.runtime.port import Credentials, RuntimeFault, RuntimeUnavailable, TlsMaterial
@@ -52,8 +52,14 @@ class EngineHttp:
         self, method: str, url: str, body: Mapping[str, object] | None = None, **query: str
     ) -> Any:
         """Return the decoded JSON answer; None if it is empty."""
+        text = bytearray()
         async with self._request(method, url, query, json=body) as answer:
-            text = await answer.read()
+            async for data in answer.content.iter_any():
+                text += data
+                if len(text) > ANSWER_BYTES:
+                    raise RuntimeUnavailable(
+                        f"Engine {self.address}: its answer has more than {ANSWER_BYTES} bytes."
+                    )
         return json.loads(text) if text else None
 
     async def head(self, url: str, **query: str) -> Mapping[str, Any]:
@@ -93,9 +99,9 @@ class EngineHttp:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         with translated(self.address):
             async with self._session().request(
-                method, self._endpoint.http_url + url, params=query, **more
+                method, self._endpoint.http_url + url, params=query, allow_redirects=False, **more
             ) as answer:
-                if answer.status >= 400:
+                if answer.status >= 300:
                     raise await _fault(answer)
                 yield answer
 

@@ -5,7 +5,7 @@ translation of errors into RuntimeFaults.
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from functools import wraps
@@ -50,6 +50,8 @@ large layer.
 """
 
 READ_BYTES = 2**16
+ANSWER_BYTES = 2**26
+"""Longest answer that is read as a whole, so that no engine fills the memory of a process."""
 
 TRANSPORT_FAULTS = (
     requests.RequestException,
@@ -81,7 +83,7 @@ class EngineClient(docker.APIClient):
     """Client of the docker SDK with a short connect timeout and a limit on every wait.
 
     It ignores the environment: REQUESTS_CA_BUNDLE would override the engine's own certificate
-    authority.
+    authority. It follows no redirects, by which an engine would have other servers called from here.
     """
 
     def __init__(self, endpoint: Endpoint, api_version: str) -> None:
@@ -92,6 +94,8 @@ class EngineClient(docker.APIClient):
             tls=_tls_config(endpoint.tls) or False,
         )
         self.trust_env = False
+        self.max_redirects = 0
+        self.hooks["response"].append(_limit_answer)
 
     def request(self, method: str, url: str, **kwargs: Any) -> requests.Response:  # type: ignore[override]
         wait_s = kwargs.get("timeout")
@@ -102,6 +106,32 @@ class EngineClient(docker.APIClient):
     def url_of(self, path: str) -> str:
         """Return the URL of an API path for which the SDK has no suitable method."""
         return f"{self.base_url}/v{self.api_version}{path}"
+
+
+def _limit_answer(answer: requests.Response, **options: Any) -> None:
+    """Limit an answer that is about to be read as a whole to ANSWER_BYTES."""
+    if not options.get("stream"):
+        answer.raw = _LimitedBody(answer.raw)
+
+
+class _LimitedBody:
+    """Body of an answer, in place of urllib3's."""
+
+    def __init__(self, body: Any) -> None:
+        self._body = body
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._body, name)
+
+    def stream(self, *arguments: Any, **options: Any) -> Iterator[bytes]:
+        read_bytes = 0
+        for piece in self._body.stream(*arguments, **options):
+            read_bytes += len(piece)
+            if read_bytes > ANSWER_BYTES:
+                raise requests.exceptions.ContentDecodingError(
+                    f"Its answer has more than {ANSWER_BYTES} bytes."
+                )
+            yield piece
 
 
 def _tls_config(tls: TlsMaterial | None) -> docker.tls.TLSConfig | None:

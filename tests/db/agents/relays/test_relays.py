@@ -3,6 +3,7 @@
 import socket
 import ssl
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
 from tempfile import NamedTemporaryFile
 from threading import Thread
@@ -11,11 +12,13 @@ from typing import Any
 import pytest
 
 from agents.connections.authority import own_client, trusted_authorities
+from agents.core.relay_names import relay_domain
 from agents.core.states import AgentState
 from agents.models import Agent, AgentRelay, Realm, RelayRoute
 from agents.relays import containers
 from agents.relays.containers import (
     certificate_of,
+    check_relay,
     client_context,
     reconcile_relays,
     record_relay,
@@ -75,8 +78,8 @@ def serve_once(listener: socket.socket, agent: Agent) -> None:
         context.load_cert_chain(file.name)
 
     def serve() -> None:
-        with listener.accept()[0] as plain, context.wrap_socket(plain, server_side=True) as stream:
-            stream.recv(1)
+        with suppress(OSError), listener.accept()[0] as plain:
+            context.wrap_socket(plain, server_side=True).close()
 
     Thread(target=serve, daemon=True).start()
 
@@ -102,6 +105,17 @@ def test_a_machine_whose_port_is_closed_gets_a_tunnel_until_its_relay_answers(
     row.refresh_from_db()
     assert (row.route, row.error) == (RelayRoute.RELAY, "")
     assert helpers(runtime) == {relay_name()}
+
+
+def test_a_relay_that_refuses_the_gateway_is_not_used(
+    listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(containers, "ATTEMPTS", 1)
+    agent, _runtime = machine()
+    serve_once(listener, agent)
+    stranger = client_context(certificate_of(agent).authority, own_client(Realm.ENGINE))
+    error = check_relay(listener.getsockname(), stranger, f"check.{relay_domain(agent.pk)}")
+    assert "unknown ca" in error
 
 
 def test_a_retired_machine_keeps_no_relay(listener: socket.socket) -> None:

@@ -1,0 +1,70 @@
+"""Answers of engines that must neither lead elsewhere nor fill the memory."""
+
+import asyncio
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import pytest
+
+from agents.runtime.docker import async_http, connection
+from agents.runtime.docker.async_http import EngineHttp
+from agents.runtime.docker.sync_runtime import DockerRuntime
+from agents.runtime.port import PlainText, RuntimeFault, RuntimeUnavailable
+
+
+class Liar(BaseHTTPRequestHandler):
+    """An engine that sends its callers elsewhere, or says more than anyone can hear."""
+
+    asked: list[str]
+    leads_elsewhere: bool
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        if self.path == "/version":
+            self.answer(200, b'{"ApiVersion": "1.41"}')
+        elif self.leads_elsewhere:
+            self.send_response(302)
+            self.send_header("Location", "/elsewhere")
+            self.end_headers()
+        else:
+            self.answer(200, b"[" + b" " * 1000 + b"]")
+
+    def answer(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(params=[True, False], ids=["elsewhere", "endless"])
+def address(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    for module in (connection, async_http):
+        monkeypatch.setattr(module, "ANSWER_BYTES", 500)
+    Liar.asked, Liar.leads_elsewhere = [], request.param
+    with ThreadingHTTPServer(("127.0.0.1", 0), Liar) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"tcp://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_workers_follow_no_redirect_and_read_no_endless_answer(address: str) -> None:
+    with pytest.raises(RuntimeUnavailable):
+        DockerRuntime(address, PlainText()).list_containers({})
+    assert "/elsewhere" not in Liar.asked
+
+
+def test_gateway_follows_no_redirect_and_reads_no_endless_answer(address: str) -> None:
+    async def call() -> None:
+        http = EngineHttp(address, PlainText())
+        try:
+            with pytest.raises(RuntimeFault):
+                await http.call("GET", "/containers/json")
+        finally:
+            await http.close()
+
+    asyncio.run(call())
+    assert "/elsewhere" not in Liar.asked
