@@ -1,7 +1,6 @@
 """One portal on two engines for all tests of this folder, a user with an open app, and an observer."""
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -9,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults import report
 from tests.faults.cleanup import begin_run, left_of, remove_run
 from tests.faults.engines import OwnEngine
-from tests.faults.observer import ENDED, Observer, Watch
+from tests.faults.fault import Fault, observed
+from tests.faults.observer import ENDED, Observer
 from tests.faults.portal import Client, FaultPortal
 from tests.faults.proxy import FaultyEngine
 from tests.faults.visitor import Browser, OpenApp, PageLoop
@@ -20,18 +19,6 @@ from tests.waiting import wait_until
 
 WITNESS = "witness"
 SECOND_DISK_MIB = 128
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--faults-report", type=Path, help="write what a whole, green run did and saw here")
-
-
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, exitstatus: pytest.ExitCode, config: pytest.Config
-) -> None:
-    file = config.getoption("--faults-report", None)
-    if file is not None:
-        terminalreporter.write_line(report.conclude(file, is_green=exitstatus == pytest.ExitCode.OK))
 
 
 @dataclass(slots=True)
@@ -106,8 +93,9 @@ def world() -> Iterator[World]:
             engine.start()
         first.load_image()
         proxy = FaultyEngine(first.folder, first.socket)
-        portal = FaultPortal(home, proxy)
-        portal.begin(second.address)
+        portal = FaultPortal(home, proxy.address)
+        portal.begin()
+        portal.register_second(second.address)
         observer = Observer(portal.database_url, portal.installation, [first, second])
         made = World(home, first, second, proxy, portal, Client(portal), observer)
         made.open_app()
@@ -118,39 +106,8 @@ def world() -> Iterator[World]:
     assert left_of(home) == []
 
 
-@dataclass(slots=True)
-class Fault:
-    """One fault of the matrix, as the report tells of it."""
-
-    world: World
-    began_at: float = 0.0
-    seen: str = ""
-    recovered_s: float = 0.0
-
-    def begins(self) -> None:
-        """The time to recover counts from here."""
-        self.began_at = time.monotonic()
-
-    def recovers(self, seen: str) -> None:
-        """All is in order again, says the observer."""
-        self.world.observer.wait_until_settled()
-        self.seen = seen
-        self.recovered_s = time.monotonic() - self.began_at
-
-
 @pytest.fixture
 def fault(world: World, request: pytest.FixtureRequest) -> Iterator[Fault]:
-    """Around each test: the observer looks for what must never be, and all is in order at the end. The docstring of the
-    test says what was done."""
-    watch = Watch(world.observer)
-    one = Fault(world)
-    one.begins()
-    try:
+    """Around each test; the docstring of the test says what was done."""
+    with observed(world.observer, request.node, heal=world.heal, tidy=world.end_all_but_the_witness) as one:
         yield one
-    finally:
-        world.heal()
-    world.end_all_but_the_witness()
-    world.observer.wait_until_settled()
-    assert watch.end() == []
-    if one.seen:
-        report.ROWS.append(report.Row.of(request.function, one.seen, one.recovered_s, watch.looks))

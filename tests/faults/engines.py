@@ -151,27 +151,15 @@ class OwnEngine:
             self.start()
 
     def client(self) -> docker.APIClient:
-        return docker.APIClient(self.address, timeout=30, version="auto")
+        return client_of(self.address)
 
     def load_image(self) -> None:
-        """A few megabytes of busybox, with an app."""
-        labels = {
-            "io.berth.role": "session-image",
-            "io.berth.title": "Faults",
-            "io.berth.apps": json.dumps([APP]),
-        }
-        changes = ["ENV PATH=/bin", *(f"LABEL {name}={json.dumps(text)}" for name, text in labels.items())]
-        repository, _, tag = IMAGE.rpartition(":")
         with self.client() as client:
-            client.import_image_from_data(image_root(), repository=repository, tag=tag, changes=changes)
+            load_image(client)
 
     def remove_image(self) -> None:
         with self.client() as client, contextlib.suppress(docker.errors.ImageNotFound):
             client.remove_image(IMAGE, force=True)
-
-    def containers(self, label: str) -> list[dict[str, Any]]:
-        with self.client() as client:
-            return list(client.containers(all=True, filters={"label": [label]}))
 
     def log(self) -> str:
         """The end of what dockerd wrote."""
@@ -246,6 +234,22 @@ class OwnEngine:
         identity = self.data / "docker" / "engine-id"
         identity.parent.mkdir(exist_ok=True)
         identity.write_text(str(uuid4()))
+
+
+def client_of(address: str) -> docker.APIClient:
+    return docker.APIClient(address, timeout=30, version="auto")
+
+
+def load_image(client: docker.APIClient) -> None:
+    """A few megabytes of busybox, with an app."""
+    labels = {
+        "io.berth.role": "session-image",
+        "io.berth.title": "Faults",
+        "io.berth.apps": json.dumps([APP]),
+    }
+    changes = ["ENV PATH=/bin", *(f"LABEL {name}={json.dumps(text)}" for name, text in labels.items())]
+    repository, _, tag = IMAGE.rpartition(":")
+    client.import_image_from_data(image_root(), repository=repository, tag=tag, changes=changes)
 
 
 def engine_version() -> int:

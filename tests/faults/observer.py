@@ -5,7 +5,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import docker
 import psycopg
@@ -13,7 +13,6 @@ import requests
 from psycopg import Connection
 from psycopg.rows import dict_row
 
-from tests.faults.engines import OwnEngine
 from tests.waiting import wait_until
 
 ENDED = frozenset({"TERMINATED", "CANCELLED", "ERROR"})
@@ -25,10 +24,11 @@ LEGAL = {
     "PREPARING": {"STARTING", "TERMINATING"},
     "STARTING": {"RUNNING", "TERMINATING"},
     "RUNNING": {"TERMINATING"},
-    "TERMINATING": {"TERMINATED", "ERROR"},
+    "TERMINATING": {"TERMINATED", "ERROR", "PENDING"},  # PENDING: the next attempt
 }
 SESSION = "io.berth.session"
 MOORING = "io.berth.mooring"
+ROLE = "io.berth.role"
 WATCHED_EVERY_S = 0.4
 OVERDUE_S = 60
 SETTLED_S = 240
@@ -57,8 +57,14 @@ LEDGER = """
 Row = dict[str, Any]
 
 
+class ObservedEngine(Protocol):
+    """An engine, asked past everything that may be broken between it and the portal."""
+
+    def client(self) -> docker.APIClient: ...
+
+
 class Observer:
-    def __init__(self, database_url: str, installation: str, engines: Sequence[OwnEngine]) -> None:
+    def __init__(self, database_url: str, installation: str, engines: Sequence[ObservedEngine]) -> None:
         self._database_url = database_url
         self._ours = f"io.berth.installation={installation}"
         self._engines = engines
@@ -80,11 +86,13 @@ class Observer:
         ]
 
     def containers(self) -> list[Row]:
-        """Those of this installation on engines that answer."""
-        found = []
-        for engine in self._engines:
+        """Those of this installation on engines that answer, with the number of their engine as "Engine"."""
+        found: list[Row] = []
+        for number, engine in enumerate(self._engines):
             try:
-                found += engine.containers(self._ours)
+                with engine.client() as client:
+                    there = client.containers(all=True, filters={"label": [self._ours]})
+                found += [{**row, "Engine": number} for row in there]
             except (docker.errors.DockerException, requests.RequestException, OSError):
                 continue
         return found
@@ -128,17 +136,18 @@ class Observer:
                     *client.networks(filters=filters),
                     *(client.volumes(filters=filters)["Volumes"] or []),
                 ]
-                helpers = [
-                    row
-                    for row in client.containers(all=True, filters=filters)
-                    if SESSION not in row["Labels"]
-                ]
+                others = client.containers(all=True, filters=filters)
+                helpers = [row for row in others if SESSION not in row["Labels"]]
             for thing in things:
                 if MOORING in thing["Labels"]:
                     continue  # made ahead, for no session yet; see tests/db/sessions_app/launch/test_network_pool.py
                 if thing["Labels"].get(SESSION, next(iter(live), "")) not in live:
                     yield f"left over: {thing['Name']}"
-            yield from (f"a helper is left over: {row['Names']}" for row in helpers)
+            yield from (
+                f"a helper is left over: {row['Names']}"
+                for row in helpers
+                if row["Labels"].get(ROLE) != "relay"  # which every remote machine has
+            )
 
     def violations(self) -> list[str]:
         """What must never be, not even in the middle of a fault."""
@@ -147,21 +156,30 @@ class Observer:
             ledger = ask(connection, LEDGER, sorted(HOLDING))
         ended = {row["id"]: row for row in rows if row["status"] in ENDED}
         # Asked after the rows: what runs now although its session had ended before is not to be.
-        containers = self.containers()
-        running = [row["Labels"].get(SESSION, "") for row in containers if row["State"] == "running"]
+        strays = self.strays({key: row["name"] for key, row in ended.items()}, self.containers())
         names = Counter(row["name"] for row in rows if row["status"] not in ENDED)
         return [
             *(f"{count} live sessions are called {name}" for name, count in names.items() if count > 1),
-            *(f"{count} containers of the session {key}"
-              for key, count in Counter(row["Labels"].get(SESSION) for row in containers).items()
-              if key and count > 1),
-            *(f"{ended[key]['name']} had ended, and runs" for key in running if key in ended),
+            *strays,
             *(f"{row['name']} ended without a cause" for row in ended.values()
               if not row["status_reason"] or not row["status_message"]),
             *history_faults(history),
             *(f"ledger: {row}" for row in ledger
               if not row["occupied"] == row["held"] == row["asked"] or row["occupied"] > row["capacity"]),
         ]  # fmt: skip
+
+    def strays(self, ended: dict[str, str], containers: Sequence[Row]) -> list[str]:
+        """Containers that must not be there. `ended` is {id: name} of ended sessions."""
+        running = [row["Labels"].get(SESSION, "") for row in containers if row["State"] == "running"]
+        counts = Counter(row["Labels"].get(SESSION) for row in containers)
+        return [
+            *(
+                f"{count} containers of the session {key}"
+                for key, count in counts.items()
+                if key and count > 1
+            ),
+            *(f"{ended[key]} had ended, and runs" for key in running if key in ended),
+        ]
 
 
 def ask(connection: Connection[Row], query: str, *parameters: object) -> list[Row]:

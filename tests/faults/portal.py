@@ -20,7 +20,6 @@ from portal.ops.setup.env_file import read_env, write_env
 from tests.e2e.portal import RunningPortal
 from tests.faults.cleanup import MARK, pool_of
 from tests.faults.engines import IMAGE
-from tests.faults.proxy import FaultyEngine
 from tests.waiting import wait_until
 
 SMALL = {"cpu": 0.05, "mem": "64m"}
@@ -46,28 +45,32 @@ ENDED = ("TERMINATED", "CANCELLED", "ERROR")
 
 
 class FaultPortal(RunningPortal):
-    """bin/up on the engine behind a proxy that may lie."""
+    """bin/up on an engine of the tests."""
 
-    def __init__(self, home: Path, proxy: FaultyEngine) -> None:
+    def __init__(self, home: Path, engine: str, **settings: str) -> None:
+        """`engine` is its address; `settings` are given to bin/up as well."""
         self.pauses = home / "pauses"
         self.pauses.mkdir()
         environment = {
-            "DOCKER_HOST": proxy.address,
+            "DOCKER_HOST": engine,
             "BERTH_WALLS": "best-effort",
             "BERTH_SESSION_POOL": str(pool_of(home)),
             "BERTH_PAUSES": str(self.pauses),
             "BERTH_DB_SILENCE_S": "5",
             MARK: str(home),
+            **settings,
         }
         self._stopped: list[int] = []
         super().__init__(home / "portal", environment=environment, options=("--no-image",))
 
-    def begin(self, second: str) -> None:
-        """Start for the first time: with people, the image of the tests, this machine, and a second engine in a group
-        of its own."""
+    def begin(self) -> None:
+        """Start for the first time: with people, the image of the tests, and this machine."""
         self.start()
         self.manage("first_run", "--json", str(self.data / "first-run.json"), "--image", IMAGE)
-        self.manage("shell", "-c", REGISTER_SECOND.format(address=second))
+
+    def register_second(self, address: str) -> None:
+        """Add a second engine in a group of its own."""
+        self.manage("shell", "-c", REGISTER_SECOND.format(address=address))
 
     def manage(self, *arguments: str) -> str:
         return subprocess.run(
@@ -201,10 +204,11 @@ class JoinedPortal(FaultPortal):
 class Client:
     """A program that uses REST through any fault: it asks again, and asks for each session once by its name."""
 
-    def __init__(self, portal: FaultPortal, url: str = "") -> None:
+    def __init__(self, portal: FaultPortal, url: str = "", *, role: str = "superadmin") -> None:
         """`url` is that of another web process of the installation."""
         users = json.loads((portal.data / "first-run.json").read_text())["users"]
-        token = next(user["token"] for user in users if user["role"] == "superadmin")
+        user = next(user for user in users if user["role"] == role)
+        self.email, token = str(user["email"]), user["token"]
         self._http = httpx.Client(
             base_url=f"{url or portal.url}/api/v1/", headers={"Authorization": f"Bearer {token}"}, timeout=40
         )

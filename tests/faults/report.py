@@ -1,73 +1,93 @@
-"""Results of these tests, from which docs/faults.md is written."""
+"""Write docs/faults.md from the matrix of faults and the results of tests: `python -m tests.faults.report`."""
 
 import ast
-import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
+from tests.faults import results
+from tests.faults.matrix import MATRIX, FaultKind
+
+TESTS = Path(__file__).parent.parent
+FILE = TESTS.parent / "docs" / "faults.md"
 HEAD = """# Faults, and what became of them
 
-Written by `bin/faults` from a run of `tests/faults`; do not edit. Each line is a test: what was broken while the portal
-worked, what was seen, and how long it took until an observer, which asks PostgreSQL and the engines itself, found
-everything in order again. The times are of one run on a small machine and contain the fault itself where it lasts.
+Written by `python -m tests.faults.report` from `tests/faults/matrix.py` and the last result of each test; do not edit.
+`bin/faults` runs all tests, keeps their results and writes this file; `bin/test` runs those that are quick, and
+`bin/test --faults` all.
 
-During each fault the observer looks several times a second for what must never be: a session twice or in two
-containers, a container that runs although its session has ended, a session past its deadline, an end without a cause, a
-step that is not in the table of states, a ledger that is not the sum of live sessions. At the end of each it demands
-that every live session runs in exactly one container, and that no container, network, volume or helper is left over.
-Somebody has an app open all the while. How it is done: [ADR 16](adr/0016-test-faults-on-dedicated-engines.md).
+During each fault an observer, which asks PostgreSQL and the engines itself, looks several times a second for what must
+never be: a session twice or in two containers, a container that runs although its session has ended, a session past its
+deadline, an end without a cause, a step that is not in the table of states, a ledger that is not the sum of live sessions.
+At the end of each it demands that every live session runs in exactly one container, and that no container, network, volume
+or helper is left over. With the faults of `tests/faults` somebody has an app open all the while; those of `tests/cluster`
+are done to three engines with networks, disks and power of their own, which the observer also sees while the portal does
+not. How it is done: [ADR 16](adr/0016-test-faults-on-dedicated-engines.md). “Heals in” is the time from the fault until
+the observer found everything in order, of one run on a small machine; it contains the fault itself where it lasts.
 
 What happens when everything comes at once and at random, processes killed at any instruction, `bin/faults chaos` finds out; what it did and saw
 stands with the [scheduler](subsystems/scheduler.md#chaos).
 
-| Fault | What was done | What was seen | In order again after |
+## Matrix
+Numbers that are missing are faults of accelerators, storage, memory and releases, which other tests have.
+
+| # | Fault | How it is injected | What must hold | Result | Heals in |
+|---|---|---|---|---|---|
+"""
+DETAILS = """
+## What was done and seen
+
+| # | What was done | What was seen | Heals in |
 |---|---|---|---|
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    fault: str
-    done: str
-    seen: str
-    recovered_s: float
-    looks: int
-
-    @classmethod
-    def of(cls, test: Callable[..., object], seen: str, recovered_s: float, looks: int) -> "Row":
-        done = " ".join((inspect.getdoc(test) or "").split())
-        return cls(title_of(test.__name__), done, seen, recovered_s, looks)
-
-
-ROWS: list[Row] = []
-
-
-def title_of(test: str) -> str:
-    return test.removeprefix("test_").replace("_", " ").capitalize()
-
-
-def conclude(file: Path, *, is_green: bool) -> str:
-    """Write the report of a run that saw every fault and nothing that must not be; otherwise it stays as it was. What to say."""
-    missing = left_out()
-    if is_green and not missing:
-        write(file)
-        return f"{file} was written."
-    why = f"without {len(missing)} of the faults" if is_green else "not green"
-    return f"{file} stays as it was: this run was {why}."
-
-
-def left_out() -> list[str]:
-    """Faults that there are tests of, and no row."""
-    parsed = [ast.parse(file.read_text()) for file in Path(__file__).parent.glob("test_*.py")]
-    tests = [each for module in parsed for each in module.body if isinstance(each, ast.FunctionDef)]
-    faults = [test.name for test in tests if "fault" in (given.arg for given in test.args.args)]
-    return sorted(set(map(title_of, faults)) - {row.fault for row in ROWS})
-
-
-def write(file: Path) -> None:
-    lines = [f"| {row.fault} | {row.done} | {row.seen} | {row.recovered_s:.0f} s |\n" for row in ROWS]
-    looks = sum(row.looks for row in ROWS)
-    file.write_text(
-        f"{HEAD}{''.join(lines)}\nThe observer looked {looks} times and saw nothing that must not be.\n"
+def render() -> str:
+    found = results.read()
+    looks = sum(result.get("looks", 0) for result in found.values())
+    rows = "".join(f"{_row(kind, found)}\n" for kind in MATRIX)
+    details = "".join(f"{line}\n" for kind in MATRIX for line in _details(kind, found))
+    left_out = "".join(f"- {kind.number}: {kind.left_out}\n" for kind in MATRIX if kind.left_out)
+    return (
+        f"{HEAD}{rows}{DETAILS}{details}\nThe observer looked {looks} times.\n\n## Not injected\n{left_out}"
     )
+
+
+def _row(kind: FaultKind, found: dict[str, dict[str, Any]]) -> str:
+    ran = [found[test] for test in kind.tests if test in found]
+    missing = len(kind.tests) - len(ran)
+    if not all(result["passed"] for result in ran):
+        outcome = "**failed**"
+    elif missing:
+        outcome = f"holds; {missing} of {len(kind.tests)} tests not run yet" if ran else "not run yet"
+    elif kind.elsewhere:
+        outcome = f"holds; {', '.join(f'`{test}`' for test in kind.elsewhere)} in `bin/test`"
+    else:
+        outcome = "holds"
+    times = [result["recovered_s"] for result in ran if "recovered_s" in result]
+    heals = f"{max(times):.0f} s" if times else "–"
+    return f"| {kind.number} | {kind.title} | {kind.injected} | {kind.must_hold} | {outcome} | {heals} |"
+
+
+def _details(kind: FaultKind, found: dict[str, dict[str, Any]]) -> Iterator[str]:
+    for test in kind.tests:
+        if seen := found.get(test, {}).get("seen"):
+            seconds = found[test]["recovered_s"]
+            yield f"| {kind.number} | {docstring_of(test)} | {seen} | {seconds:.0f} s |"
+
+
+@cache
+def functions_of(file: str) -> dict[str, ast.FunctionDef]:
+    """Return the test functions of a file, relative to tests/, by name."""
+    parsed = ast.parse((TESTS / file).read_text())
+    return {each.name: each for each in parsed.body if isinstance(each, ast.FunctionDef)}
+
+
+def docstring_of(test: str) -> str:
+    file, _, name = test.partition("::")
+    return " ".join((ast.get_docstring(functions_of(file)[name]) or "").split())
+
+
+if __name__ == "__main__":
+    FILE.write_text(render())

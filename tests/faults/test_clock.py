@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.conftest import Fault, World
+from tests.faults.conftest import World
+from tests.faults.fault import Fault
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(600)]

@@ -3,7 +3,8 @@
 import psycopg
 import pytest
 
-from tests.faults.conftest import Fault, World
+from tests.faults.conftest import World
+from tests.faults.fault import Fault
 from tests.faults.portal import SECOND
 from tests.waiting import wait_until
 
@@ -124,6 +125,18 @@ def test_container_that_cannot_be_killed(world: World, fault: Fault) -> None:
     world.client.wait_for([session_id], "TERMINATED")
     assert world.observer.session(session_id)["status_reason"] == "user_requested"
     fault.recovers("It kept its places, said why, and ended when the container could be killed.")
+
+
+def test_container_removed_by_hand(world: World, fault: Fault) -> None:
+    """The container of a running session was removed by `docker rm -f`."""
+    [session_id] = world.client.start_running()
+    with world.first.client() as client:
+        [row] = client.containers(filters={"label": [f"io.berth.session={session_id}"]})
+        fault.begins()
+        client.remove_container(row["Id"], force=True)
+    world.client.wait_for([session_id], "ERROR", "TERMINATED", deadline_s=30)
+    assert world.observer.session(session_id)["status_reason"] == "container_lost"
+    fault.recovers("The session ended, and says that somebody removed its container.")
 
 
 @pytest.mark.rare

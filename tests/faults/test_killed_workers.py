@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.conftest import Fault, World
+from tests.faults.conftest import World
+from tests.faults.fault import Fault
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(600)]
@@ -70,6 +71,27 @@ def test_two_of_each_worker_and_two_beats(world: World, fault: Fault) -> None:
         world.client.stop(sessions)
         world.client.wait_for(sessions, "TERMINATED")
         fault.recovers("Every session took each step once.")
+
+
+@pytest.mark.rare
+def test_paused_scheduler_that_goes_on(world: World, fault: Fault) -> None:
+    """SIGSTOP for the scheduler after it had committed a placement. A second one started; five more sessions were asked for
+    and placed; then the first went on."""
+    world.portal.forget_passed()
+    sessions = world.client.start_running()
+    point = next(point for point in world.portal.passed() if point.startswith("tick."))
+    fault.begins()
+    world.portal.hold([point])
+    sessions.append(world.client.start())
+    wait_until(lambda: point in world.portal.held(), deadline_s=90)
+    world.portal.hang("tick")
+    with doubled(world, "tick"):
+        more = world.client.start_running(5)
+        world.portal.release()
+        world.portal.go_on()
+        world.client.wait_for(sessions, "RUNNING")
+    assert [len(world.observer.reasons(key)) for key in (*sessions, *more)] == [5] * 7
+    fault.recovers("The second did the work meanwhile; each session was placed once.")
 
 
 def traced_points(world: World) -> dict[str, list[str]]:

@@ -8,7 +8,8 @@ import pytest
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Origin
 
-from tests.faults.conftest import Fault, World
+from tests.faults.conftest import World
+from tests.faults.fault import Fault
 from tests.faults.portal import PATIENCE_S, Client, FaultPortal, JoinedPortal
 from tests.faults.visitor import Browser, OpenApp
 from tests.waiting import wait_until

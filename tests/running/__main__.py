@@ -2,6 +2,7 @@
 
 python -m tests.running             # what a change needs
 python -m tests.running --all       # everything, at full width, random, with coverage
+python -m tests.running --faults    # all faults, whose results are kept for docs/faults.md
 
 A failed test is run once more, alone. If it fails again the suite is red; if it passes the suite
 stays green and reports the test as flaky: a race to be found. After more than `SECOND_RUNS`
@@ -23,7 +24,7 @@ from portal.ops.locks import holder, running
 from portal.ops.paths import CHECKOUT, Layout
 from tests.running import durations, floors, needs
 from tests.running.needs import Plan
-from tests.running.stages import NOTES, PURE, STAGES, TESTS_FAILED, TURNS, Ended, Stage
+from tests.running.stages import FAULTS, NOTES, PURE, STAGES, TESTS_FAILED, TURNS, Ended, Stage
 
 SECOND_RUNS = 3
 
@@ -48,7 +49,21 @@ def main(arguments: Sequence[str]) -> int:
         if not is_ours:
             print(f"test     | process {holder(layout)} runs the suite of this tree already")
             return 1
+        if "--faults" in arguments:
+            return 0 if survives_all_faults() else 1
         return 0 if is_green(is_wide="--all" in arguments) else 1
+
+
+def survives_all_faults() -> bool:
+    """Run the stage of faults at full width, and keep the results for docs/faults.md."""
+    began_at = time.monotonic()
+    outcome = Outcome(Plan(is_wide=True))
+    os.environ["BERTH_TESTS_WIDE"] = "1"
+    outcome.times[FAULTS.name] = ended = FAULTS.run(outcome.plan, "--keep-results", is_shown=True)
+    if not passes(FAULTS, ended.code, outcome):
+        outcome.faults.append(f"tests of {FAULTS.title} failed")
+    tell(outcome, time.monotonic() - began_at)
+    return not outcome.faults
 
 
 def is_green(*, is_wide: bool) -> bool:

@@ -83,7 +83,10 @@ NEEDS = (
     Need("REST document", ("access/test_document.py",), (*REST, "common/**/*.py")),
     Need(
         "rare faults",
-        tuple(f"faults/test_{name}.py" for name in ("control_plane", "engines", "killed_workers", "clock")),
+        tuple(
+            f"faults/test_{name}.py"
+            for name in ("control_plane", "engines", "killed_workers", "clock", "messages", "requests")
+        ),
         ("agents/**/*.py", "common/**/*.py", "portal/ops/**/*", *SESSIONS),
         marker="rare",
     ),

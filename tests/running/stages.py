@@ -42,11 +42,11 @@ class Stage:
     def durations(self) -> Path:
         return NOTES / f"{self.name}.durations"
 
-    def run(self, plan: Plan, *, is_shown: bool) -> Ended:
-        """Run the selected tests; shows their output, or stores it in `output`."""
+    def run(self, plan: Plan, *extra: str, is_shown: bool) -> Ended:
+        """Run the selected tests; shows their output, or stores it in `output`. `extra` are options."""
         self._last_failed.unlink(missing_ok=True)
         measured = MEASURED if self.measures(plan) else ()
-        command = self.command(plan, *self.options, *measured, f"--durations-to={self.durations}")
+        command = self.command(plan, *self.options, *extra, *measured, f"--durations-to={self.durations}")
         if is_shown:
             return run(command)
         with self.output.open("wb") as output:
@@ -153,7 +153,13 @@ WHOLE = Stage(
     is_measured=True,
 )
 # Never with coverage: these tests run processes of a portal, not this one.
-FAULTS = Stage("faults", "engines and processes of a portal are killed", "faults", ("faults",))
+FAULTS = Stage(
+    "faults",
+    "machines, engines and processes of a portal are killed",
+    "faults",
+    ("faults", "cluster"),
+    ("-p", "tests.faults.results"),
+)
 STAGES = (PURE, FAST, WALKS, WHOLE, FAULTS)
 # In parallel if a processor would be idle.
 TURNS = ((PURE,), (FAST, WALKS), (WHOLE, FAULTS))

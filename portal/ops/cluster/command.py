@@ -26,6 +26,7 @@ FAULTS: dict[str, tuple[str, Callable[[ClusterMachine], None]]] = {
     ),
     "pause": ("let the engine accept connections and answer nothing", machines.pause_engine),
     "unpause": ("let it go on", machines.unpause_engine),
+    "slow": ("make the network cable slow, and let 15 % of packets vanish", network.slow_down),
     "heal": ("plug the network cable in again, and let all packets pass", network.plug_in),
     "power-off": ("let the whole machine die at once; restart turns it on", machines.power_off),
     "replace": ("put a new machine with an empty disk at its address", machines.replace_machine),

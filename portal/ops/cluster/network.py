@@ -15,6 +15,8 @@ INTERFACES = Path("/sys/class/net")
 NAMESPACES = Path("/run/netns")
 FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
 DIRECTIONS = {"in": ("INPUT", "-i"), "out": ("OUTPUT", "-o")}
+SLOW_RATE = "256kbit"
+LOSS = ("INPUT", "-i", "eth0", "-m", "statistic", "--mode", "random", "--probability", "0.15", "-j", "DROP")
 
 
 def namespace_path(machine: ClusterMachine) -> Path:
@@ -83,13 +85,16 @@ def ensure_namespace(machine: ClusterMachine) -> None:
 
 
 def plug_in(machine: ClusterMachine) -> None:
-    """Plug the cable in, and let packets pass in both directions."""
+    """Plug the cable in, and let all packets pass in both directions, at full speed."""
     run("ip", "link", "set", machine.cable, "up")
     gateway = machine.cluster.subnet[1]
     run("ip", "-n", machine.namespace, "route", "replace", "default", "via", gateway)
-    for chain, device in DIRECTIONS.values():
-        while succeeds(*inside(machine), "iptables", "-w", "-D", chain, device, "eth0", "-j", "DROP"):
+    drops = [(chain, device, "eth0", "-j", "DROP") for chain, device in DIRECTIONS.values()]
+    for rule in (*drops, LOSS):
+        while succeeds(*inside(machine), "iptables", "-w", "-D", *rule):
             pass
+    for end in ends_of_cable(machine):
+        succeeds("tc", *end[:-1], "qdisc", "del", "dev", end[-1], "root")
 
 
 def pull_out(machine: ClusterMachine, direction: str = "") -> None:
@@ -101,6 +106,19 @@ def pull_out(machine: ClusterMachine, direction: str = "") -> None:
         run(*inside(machine), "iptables", "-w", "-I", chain, device, "eth0", "-j", "DROP")
     else:
         run("ip", "link", "set", machine.cable, "down")
+
+
+def slow_down(machine: ClusterMachine) -> None:
+    """Make the cable slow, SLOW_RATE in each direction, and let 15 % of the packets to the machine vanish."""
+    shape = ("root", "tbf", "rate", SLOW_RATE, "burst", "8kb", "latency", "1s")
+    for end in ends_of_cable(machine):
+        run("tc", *end[:-1], "qdisc", "replace", "dev", end[-1], *shape)
+    run(*inside(machine), "iptables", "-w", "-I", *LOSS)
+
+
+def ends_of_cable(machine: ClusterMachine) -> tuple[tuple[str, ...], ...]:
+    """Return the options of `tc` for both ends of a machine's cable, each with its device last."""
+    return ((machine.cable,), ("-n", machine.namespace, "eth0"))
 
 
 def inside(machine: ClusterMachine) -> tuple[str, ...]:
