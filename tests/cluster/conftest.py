@@ -14,7 +14,7 @@ from tests.cluster.observer import ClusterObserver, MachineEngine
 from tests.faults.cleanup import begin_run, left_of, remove_run
 from tests.faults.engines import OwnEngine, load_image
 from tests.faults.fault import Fault, observed
-from tests.faults.observer import ENDED
+from tests.faults.observer import ENDED, ObservedEngine
 from tests.faults.portal import Client, FaultPortal
 from tests.waiting import wait_until
 
@@ -100,7 +100,7 @@ def cluster_world() -> Iterator[ClusterWorld]:
         portal.manage("shell", "-c", MAKE_GROUP)
         client = Client(portal)
         [local] = client.agents()
-        engines = [own, *(MachineEngine(machine) for machine in made)]
+        engines: list[ObservedEngine] = [own, *(MachineEngine(machine) for machine in made)]
         names = [local, *(machine.name for machine in made)]
         observer = ClusterObserver(portal.database_url, portal.installation, engines, names)
         world = ClusterWorld(portal, client, observer, made)

@@ -13,6 +13,7 @@ from portal.ops.cluster.layout import ClusterMachine
 from tests.cluster.conftest import GRACE_S, HEALED_S, NOTICED_S, ClusterWorld
 from tests.cluster.observer import MachineEngine
 from tests.faults.fault import Fault
+from tests.faults.observer import Row
 from tests.waiting import wait_until
 
 # Three engines and a portal of their own: too much for every run.
@@ -232,7 +233,7 @@ def come_back(world: ClusterWorld, fault: Fault, machine: ClusterMachine) -> flo
     return back_s
 
 
-def running_on(machine: ClusterMachine) -> list[dict[str, object]]:
+def running_on(machine: ClusterMachine) -> list[Row]:
     """Containers of sessions that run there, whoever may reach it."""
     try:
         with MachineEngine(machine).client() as client:

@@ -152,6 +152,7 @@ def test_postgresql_out_of_connections(world: World, fault: Fault) -> None:
     sessions = world.client.start_many(4)
     with all_connections_of(world.portal.database_url):
         answer = wait_until(lambda: refusal(world, "sessions/"), deadline_s=60)
+        assert answer is not None
         assert answer.json()["code"] == "database_lost"
         assert world.page("/sessions/") == HTTPStatus.SERVICE_UNAVAILABLE
     world.client.wait_for(sessions, "RUNNING")
