@@ -11,7 +11,7 @@ import pytest
 from portal.ops.cluster import engine, machines
 from portal.ops.cluster.layout import Cluster, ClusterMachine, Options
 from tests.cluster.observer import ClusterObserver, MachineEngine
-from tests.faults.cleanup import begin_run, left_of, remove_run
+from tests.faults.cleanup import CLUSTER_FILE, begin_run, left_of, remove_run
 from tests.faults.engines import OwnEngine, load_image
 from tests.faults.fault import Fault, observed
 from tests.faults.observer import ENDED, ObservedEngine
@@ -90,6 +90,7 @@ class ClusterWorld:
 @pytest.fixture(scope="session")
 def cluster_world() -> Iterator[ClusterWorld]:
     home, cluster = begin_run(os.getpid()), Cluster(uuid4().hex[:6])
+    (home / CLUSTER_FILE).write_text(cluster.id)
     try:
         made = machines.bring_up(cluster, COUNT, Options(disk_mib=DISK_MIB))
         own = OwnEngine(home, "own", has_live_restore=True)
@@ -110,7 +111,6 @@ def cluster_world() -> Iterator[ClusterWorld]:
         yield world
     finally:
         remove_run(home)
-        machines.remove_cluster(cluster)
     assert [*left_of(home), *machines.left_of(cluster)] == []
 
 

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
+from portal.ops.cluster.layout import Cluster
+from portal.ops.cluster.machines import remove_cluster
 from portal.ops.locks import directory_lock
 from portal.ops.processes import is_alive
 from tests.waiting import wait_until
@@ -23,7 +25,7 @@ HOMES = Path("/tmp")
 PREFIX = "berth-faults-"
 POOLS = tuple(IPv4Network("10.222.0.0/16").subnets(new_prefix=20))
 BRIDGES = "bth"  # how names of sessions' bridges begin
-POOL_FILE = "pool"
+POOL_FILE, CLUSTER_FILE = "pool", "cluster"
 CGROUPS = Path("/sys/fs/cgroup")
 INTERFACES = Path("/sys/class/net")
 GET_ADDRESS, SET_FLAGS, DELETE_BRIDGE = 0x8915, 0x8914, 0x89A1  # ioctls on interfaces
@@ -57,7 +59,9 @@ def clear_away_abandoned_runs() -> None:
 
 
 def remove_run(home: Path) -> None:
-    """End all that runs for `home`, and remove what is left of it."""
+    """End all that runs for `home`, and remove what is left of it, its cluster of machines too."""
+    if (home / CLUSTER_FILE).exists():
+        remove_cluster(Cluster((home / CLUSTER_FILE).read_text()))
     mark = f"{MARK}={home}".encode()
     wait_until(lambda: not kill_all(marked(mark)), deadline_s=60)
     for group in groups_of(home):

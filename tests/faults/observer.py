@@ -29,6 +29,7 @@ LEGAL = {
 SESSION = "io.berth.session"
 MOORING = "io.berth.mooring"
 ROLE = "io.berth.role"
+LASTING = ("relay", "tunnel")  # helpers that every remote machine has
 WATCHED_EVERY_S = 0.4
 OVERDUE_S = 60
 SETTLED_S = 240
@@ -146,7 +147,7 @@ class Observer:
             yield from (
                 f"a helper is left over: {row['Names']}"
                 for row in helpers
-                if row["Labels"].get(ROLE) != "relay"  # which every remote machine has
+                if row["Labels"].get(ROLE) not in LASTING
             )
 
     def violations(self) -> list[str]:
