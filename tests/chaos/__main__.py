@@ -63,6 +63,7 @@ class Asked:
     seed: int
     seconds: float
     kill_every_s: float
+    kills: int
 
 
 def go_on(asked: Asked, environment: dict[str, str], outcome: Outcome) -> None:
@@ -74,8 +75,8 @@ def go_on(asked: Asked, environment: dict[str, str], outcome: Outcome) -> None:
         with Watched(environment, outcome.heard) as watched:
             workers.begin()
             began_at = said_at = killed_at = time.monotonic()
-            while (
-                outcome.total("operations") < asked.operations and time.monotonic() - began_at < asked.seconds
+            while outcome.total("operations") < asked.operations and (
+                time.monotonic() - began_at < asked.seconds or workers.kills.total() < asked.kills
             ):
                 time.sleep(0.1)
                 workers.tend()
@@ -176,8 +177,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=24 * 3600.0, help="stop after so long")
     parser.add_argument("--kill-every", type=float, default=3.0, metavar="SECONDS", help="on the average")
+    parser.add_argument("--kills", type=int, default=0, help="do not stop before so many")
     given = parser.parse_args()
-    asked = Asked(given.operations, given.workers, given.seed, given.seconds, given.kill_every)
+    asked = Asked(given.operations, given.workers, given.seed, given.seconds, given.kill_every, given.kills)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     outcome = Outcome()
     run(asked, outcome)
