@@ -75,6 +75,7 @@ class ClusterWorld:
         """Every machine is on, connected, and has room; the portal works."""
         self.portal.release()
         self.portal.go_on()
+        self.portal.ensure_running()
         for machine in self.machines:
             machines.free_disk(machine)
             if engine.engine_pid(machine):

@@ -77,6 +77,7 @@ class World:
         for engine in (self.first, self.second):
             engine.go_on()
         self.portal.go_on()
+        self.portal.ensure_running()
 
     def end_all_but_the_witness(self) -> None:
         rows = [row for row in self.client.sessions() if row["status"] not in ENDED]

@@ -57,6 +57,7 @@ MATRIX = (
         "second processes of each kind; SIGSTOP in the middle of a tick, a second scheduler, SIGCONT",
         "no machine is over-allocated; each session is placed once",
         _in(WORKERS, "two_of_each_worker_and_two_beats", "paused_scheduler_that_goes_on"),
+        left_out="That others schedule while one is paused: its locks belong to its connection, which is open.",
     ),
     FaultKind(
         4,

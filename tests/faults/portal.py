@@ -94,6 +94,17 @@ class FaultPortal(RunningPortal):
         return read_env(self.data / "env")["DATABASE_URL"]
 
     @property
+    def database_files(self) -> Path:
+        """The directory of PostgreSQL's files, where its account can reach them."""
+        quarters = self.data / "quarters"
+        return (quarters if quarters.exists() else self.data).resolve() / "postgres"
+
+    def ensure_running(self) -> None:
+        """Start it if a test has left it stopped."""
+        if self._process is None or self._process.poll() is not None:
+            self.start()
+
+    @property
     def redis_url(self) -> str:
         return read_env(self.data / "env")["REDIS_URL"]
 

@@ -164,7 +164,7 @@ def test_postgresql_restored_from_a_backup(world: World, fault: Fault) -> None:
     """The files of PostgreSQL were copied while two sessions ran. Afterwards one of them was stopped and another started;
     then the portal was stopped, the copy put back, and the portal started."""
     kept, stopped = world.client.start_running(2)
-    data = (world.portal.data / "quarters" / "postgres").resolve()
+    data = world.portal.database_files
     backup = data.with_name("postgres-backup")
     world.portal.stop()
     copy_files(data, backup)
