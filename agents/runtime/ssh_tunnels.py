@@ -7,6 +7,7 @@ import atexit
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
@@ -75,6 +76,7 @@ class Tunnel:
         self.material = material
         self.path = path
         self.last_failure: SshFailed | None = None
+        self._failed_at = float("-inf")
         self._connection: asyncssh.SSHClientConnection | None = None
         self._connecting = asyncio.Lock()
         self._server: asyncio.AbstractServer | None = None
@@ -108,10 +110,19 @@ class Tunnel:
             writer.close()
 
     async def _open(self) -> tuple[Any, Any]:
-        """Open a stream to the engine's socket. Raises SshFailed."""
+        """Open a stream to the engine's socket. Raises SshFailed, also for those who waited for an attempt of
+        another to connect: attempts in turn would be more than end while a machine does not answer.
+        """
+        asked_at = time.monotonic()
         async with self._connecting:
+            if self.last_failure is not None and self._failed_at >= asked_at:
+                raise self.last_failure
             if self._connection is None or self._connection.is_closed():
-                self._connection = await connect(self.address, self.material)
+                try:
+                    self._connection = await connect(self.address, self.material)
+                except SshFailed as error:
+                    self.last_failure, self._failed_at = error, time.monotonic()
+                    raise
             connection = self._connection
         return await open_engine(self.address, connection, self.material)
 
@@ -123,8 +134,9 @@ def socket_of(address: str, material: SshMaterial) -> Path:
         if tunnel is None or tunnel.material != material:
             if tunnel is not None:
                 run(tunnel.close())
-            tunnel = _tunnels[address] = Tunnel(address, material, _new_directory() / "engine.sock")
+            tunnel = Tunnel(address, material, _new_directory() / "engine.sock")
             run(tunnel.listen())
+            _tunnels[address] = tunnel
         return tunnel.path
 
 
@@ -214,8 +226,9 @@ async def open_engine(
 ) -> tuple[Any, Any]:
     """Open a stream to the engine's socket on the machine. Raises SshFailed."""
     try:
-        return await connection.open_unix_connection(material.socket, encoding=None)
-    except (OSError, asyncssh.Error) as error:
+        async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            return await connection.open_unix_connection(material.socket, encoding=None)
+    except (OSError, TimeoutError, asyncssh.Error) as error:
         user = urlsplit(address).username
         raise SshFailed(NO_ENGINE, address=address, socket=material.socket, error=error, user=user) from error
 
