@@ -41,7 +41,7 @@ APP_PORT = 8000
 STREAM_S = 3
 PATIENCE_S = 180
 DISK_MIB = 6000  # sparse; goes at once, unlike the thousands of files of an image
-SMALL = {"cpu": 0.5, "mem": "256m"}
+RESOURCES = {"cpu": 0.9, "mem": "256m"}
 
 UP = f"{MACHINES} machines up"
 LAUNCHES = f"{AT_ONCE} launches at once on {MACHINES} engines"
@@ -94,15 +94,18 @@ while time.monotonic() < ends_at:
 
 
 def bench(options: Options) -> list[Row]:
-    up = Measure(UP, "s", seconds_up, target=never_above(10))
-    rows = measure_in_turns([up], options)
-    if not any(options.only in name for name in (LAUNCHES, REQUESTS, ECHO, STREAM)):
-        options.offered.extend((LAUNCHES, REQUESTS, ECHO, STREAM))
+    rows = measure_in_turns([Measure(UP, "s", seconds_up, target=never_above(10))], options)
+    stages = [stage for stage, names in STAGES if any(options.only in name for name in names)]
+    options.offered.extend(name for _, names in STAGES for name in names)
+    if not stages:
         return rows
     try:
         ensure_program("wrk", "wrk", say)
         with contextlib.ExitStack() as cleanup:
-            return rows + measure_in_turns(measures(cleanup), options)
+            stage = cleanup.enter_context(staged())
+            for measures in stages:
+                rows += measure_in_turns(measures(stage, cleanup), options)
+            return rows
     except PreflightFailed as fault:
         raise SystemExit(f"{fault.message}\nfix: {fault.fix}") from fault
 
@@ -118,52 +121,44 @@ def seconds_up() -> float:
         machines.remove_cluster(cluster)
 
 
-def measures(cleanup: contextlib.ExitStack) -> list[Measure]:
-    """Set the stage, and return what is measured on it."""
-    stage = cleanup.enter_context(staged())
+def launches(stage: "Stage", cleanup: contextlib.ExitStack) -> list[Measure]:
     portal = cleanup.enter_context(Portal(stage.data, GROUP).listening())
-    bare = Bare(portal.image, portal.user, [engine_of(machine) for machine in stage.made])
-    bare = cleanup.enter_context(bare.network())
-    here = stage.start_session("here", resource_group="default")
-    there = stage.start_session("there", resource_group=GROUP)
-    pair = stage.start_session("pair", resource_group=GROUP, cluster_size=2, cluster_mode="spread")
-    serve("", container_of("", here))
-    remote, container = stage.place_of(there)
-    serve(remote, container)
-    here_app, there_app = (stage.app_door(session) for session in (here, there))
-    terminals = Two(stage.terminal_door(there), stage.terminal_door(here))
-    duel = Duel(terminals)
-    ours = stage.places_of(pair)
-    peer = cleanup.enter_context(overlay_pair(stage.made[:2], portal.image))
+    engines = [engine_of(machine) for machine in stage.made]
+    bare = cleanup.enter_context(Bare(portal.image, portal.user, engines).network())
     say("warming up")
     portal.launch(MACHINES)
     bare.run(MACHINES)
+
+    def ours() -> float:
+        return AT_ONCE / portal.launch(AT_ONCE)
+
+    return [Measure(LAUNCHES, "1/s", ours, lambda: AT_ONCE / bare.run(AT_ONCE), at_least(0.8))]
+
+
+def connections(stage: "Stage", cleanup: contextlib.ExitStack) -> list[Measure]:
+    """Start a session on each side, and one on two machines beside an overlay of the same two."""
+    here = stage.start_session("here", resource_group="default")
+    there = stage.start_session("there", resource_group=GROUP)
+    serve("", docker(*containers_of(here)).strip())
+    serve(*stage.places_of(there)[0])
+    here_app, there_app = (stage.app_door(session) for session in (here, there))
+    terminals = Two(stage.terminal_door(there), stage.terminal_door(here))
+    duel = Duel(terminals)
+    pair = stage.start_session("pair", resource_group=GROUP, cluster_size=2, cluster_mode="spread")
+    ours = stage.places_of(pair)
+    peer = cleanup.enter_context(overlay_pair(stage.made[:2], stage.portal.image))
+
+    requests, echo = load.requests_per_s, duel.number_of
     return [
-        Measure(
-            LAUNCHES,
-            "1/s",
-            lambda: AT_ONCE / portal.launch(AT_ONCE),
-            lambda: AT_ONCE / bare.run(AT_ONCE),
-            at_least(0.8),
-        ),
-        Measure(
-            REQUESTS,
-            "1/s",
-            lambda: load.requests_per_s(there_app),
-            lambda: load.requests_per_s(here_app),
-            at_least(0.8),
-        ),
-        Measure(
-            ECHO,
-            "µs",
-            lambda: duel.number_of(terminals.ours),
-            lambda: duel.number_of(terminals.peer),
-            at_most(1.5),
-        ),
+        Measure(REQUESTS, "1/s", lambda: requests(there_app), lambda: requests(here_app), at_least(0.8)),
+        Measure(ECHO, "µs", lambda: echo(terminals.ours), lambda: echo(terminals.peer), at_most(1.5)),
         Measure(
             STREAM, "MB/s", lambda: stream_mb_per_s(*ours), lambda: stream_mb_per_s(*peer), at_least(0.8)
         ),
     ]
+
+
+STAGES = ((launches, (LAUNCHES,)), (connections, (REQUESTS, ECHO, STREAM)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +183,13 @@ class Stage:
 
     def start_session(self, name: str, **request: Any) -> dict[str, Any]:
         """Start an interactive session and return it when it runs."""
-        body = {"name": name, "project": "demo", "image": self.portal.image, "resources": SMALL, **request}
+        body = {
+            "name": name,
+            "project": "demo",
+            "image": self.portal.image,
+            "resources": RESOURCES,
+            **request,
+        }
         self.portal.reconnect()
         session_id = self.portal.call("POST", "sessions/", body)["id"]
 
@@ -207,12 +208,8 @@ class Stage:
         found = []
         for machine in self.made:
             engine = engine_of(machine)
-            shown = ("ps", "--filter", f"label=io.berth.session={session['id']}", "--format", "{{.Names}}")
-            found += [(engine, name) for name in docker(*shown, engine=engine).split()]
+            found += [(engine, name) for name in docker(*containers_of(session), engine=engine).split()]
         return sorted(found, key=lambda place: hostname(place) != "main1")
-
-    def place_of(self, session: dict[str, Any]) -> Place:
-        return self.places_of(session)[0]
 
     def app_door(self, session: dict[str, Any]) -> load.Door:
         """Return the way to the app at APP_PORT, opened by the user."""
@@ -307,12 +304,12 @@ def hostname(place: Place) -> str:
 def serve(engine: str, container: str) -> None:
     """Start the app in the container of a session."""
     docker("exec", container, "sh", "-c", f"cat >/tmp/app.cfg <<'END'\n{APP}END\n", engine=engine)
-    docker("exec", "-d", container, "haproxy", "-db", "-f", "/tmp/app.cfg", engine=engine)
+    docker("exec", "-d", container, "/usr/sbin/haproxy", "-db", "-f", "/tmp/app.cfg", engine=engine)
 
 
-def container_of(engine: str, session: dict[str, Any]) -> str:
-    shown = ("ps", "--filter", f"label=io.berth.session={session['id']}", "--format", "{{.Names}}")
-    return docker(*shown, engine=engine).strip()
+def containers_of(session: dict[str, Any]) -> tuple[str, ...]:
+    """Return the arguments of docker that list the names of a session's containers."""
+    return ("ps", "--filter", f"label=io.berth.session={session['id']}", "--format", "{{.Names}}")
 
 
 def engine_of(machine: ClusterMachine) -> str:
