@@ -5,6 +5,7 @@ and fixed addresses, by which each container knows the names of all others (ADR 
 import ipaddress
 from collections.abc import Mapping, Sequence
 from uuid import UUID
+from zlib import crc32
 
 from django.conf import settings
 from django.db import transaction
@@ -57,10 +58,17 @@ def join_machines(session: ComputeSession) -> None:
     agents = list({kernel.agent_id: kernel.placed_agent for kernel in session.kernels.all()}.values())
     real = [agent for agent in agents if not agent.is_simulated]
     addresses = machine_addresses(real)
-    vni = FIRST_VNI + session.cluster_network.pk % VNIS
+    vni = vni_of(session.cluster_network.pk)
     overlay = Overlay(network_name(session.pk), vni, PORT, settings.BERTH_CLUSTER_MTU)
     for agent in real:
         join_overlay(overlay, agent, addresses)
+
+
+def vni_of(network_id: int) -> int:
+    """Return the number on the wire of a network. Installations that share a machine begin at different ones,
+    as its kernel refuses a second VXLAN with the same number.
+    """
+    return FIRST_VNI + (crc32(settings.BERTH_INSTALLATION.encode()) + network_id) % VNIS
 
 
 def leave_machine(session_id: UUID, agent: Agent) -> None:

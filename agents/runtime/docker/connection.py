@@ -53,6 +53,8 @@ READ_BYTES = 2**16
 ANSWER_BYTES = 2**26
 """Longest answer that is read as a whole, so that no engine fills the memory of a process."""
 
+LINE_BYTES = 2**20
+
 TRANSPORT_FAULTS = (
     requests.RequestException,
     urllib3.exceptions.HTTPError,
@@ -329,6 +331,20 @@ def past_events(client: EngineClient, filters: dict[str, Any]) -> list[dict[str,
     with client.get(client.url_of("/events"), params=params, timeout=CALL_TIMEOUT_S) as answer:
         raise_refusal(answer)
         return [json.loads(line) for line in answer.text.splitlines() if line]
+
+
+def lines_of(answer: requests.Response) -> Iterator[bytes]:
+    """Yield the lines of a stream of messages as they arrive. Raises RuntimeRefused for one of more than
+    LINE_BYTES, as no engine sends.
+    """
+    rest = b""
+    for piece in answer.iter_content(requests.models.ITER_CHUNK_SIZE):
+        *lines, rest = (rest + piece).split(b"\n")
+        yield from filter(None, map(bytes.strip, lines))
+        if len(rest) > LINE_BYTES:
+            raise RuntimeRefused(f"The engine sent a message of more than {LINE_BYTES} bytes.")
+    if rest.strip():
+        yield rest
 
 
 def first_bytes(answer: requests.Response, limit_bytes: int, timeout_s: float) -> bytes:

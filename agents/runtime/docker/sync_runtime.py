@@ -25,6 +25,7 @@ from agents.runtime.docker.connection import (
     first_bytes,
     label_filter,
     labelled,
+    lines_of,
     message_of,
     past_events,
     raise_refusal,
@@ -170,7 +171,7 @@ class DockerRuntime(ContainerRuntime):
             if answer.status_code != requests.codes.ok:
                 raise ImagePullFailed(f"{reference}: {message_of(answer)}")
             tracker = PullTracker()
-            for line in answer.iter_lines():
+            for line in lines_of(answer):
                 report = json.loads(line)
                 if "error" in report:
                     fault = fault_of_answer(500, str(report["error"]))

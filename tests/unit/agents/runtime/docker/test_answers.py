@@ -10,7 +10,7 @@ import pytest
 from agents.runtime.docker import async_http, connection
 from agents.runtime.docker.async_http import EngineHttp
 from agents.runtime.docker.sync_runtime import DockerRuntime
-from agents.runtime.port import PlainText, RuntimeFault, RuntimeUnavailable
+from agents.runtime.port import PlainText, RuntimeFault, RuntimeRefused, RuntimeUnavailable
 
 
 class Liar(BaseHTTPRequestHandler):
@@ -38,6 +38,21 @@ class Liar(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         pass
+
+
+class Stream:
+    """Answer that arrives in pieces."""
+
+    def __init__(self, *pieces: bytes) -> None:
+        self.iter_content = lambda _most: iter(pieces)
+
+
+def test_messages_of_a_stream_are_read_as_they_arrive_and_none_without_end() -> None:
+    answer = Stream(b'{"id"', b": 1}\r\n{}\n", b"\n[1]", *[b"x" * 2**16] * 20)
+    lines = connection.lines_of(answer)  # type: ignore[arg-type]
+    assert [next(lines), next(lines)] == [b'{"id": 1}', b"{}"]
+    with pytest.raises(RuntimeRefused):
+        next(lines)
 
 
 @pytest.fixture(params=[True, False], ids=["elsewhere", "endless"])
