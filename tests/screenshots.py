@@ -169,6 +169,25 @@ def fill_group(portal: RunningPortal, superadmin: Person) -> int:
     return group_id
 
 
+def break_machines(portal: RunningPortal, superadmin: Person) -> str:
+    """Lose a machine, drain one, and put one into maintenance. Returns the address of the draining one."""
+    lost, draining, maintained = (f"{GROUP}-{number:05}" for number in (1, 2, 3))
+    shell = (
+        "from agents.models import Agent; "
+        f"agent = Agent.objects.get(name='{lost}'); agent.address += '&lose=1'; agent.save(update_fields=['address'])"
+    )
+    command = [str(CHECKOUT / "bin" / "manage"), "shell", "-c", shell]
+    environment = {**portal.environment, "BERTH_DATA": str(portal.data)}
+    subprocess.run(command, check=True, timeout=FILLS_IT_S, stdout=subprocess.DEVNULL, env=environment)
+    superadmin.change_agent_state(draining, "draining")
+    evening = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(hours=6)
+    superadmin.change_agent_state(
+        maintained, "maintenance", ends_at=evening.isoformat(), because="disk change"
+    )
+    wait_until(lambda: superadmin.agents()[lost]["state"] == "lost", deadline_s=60, interval_s=1)
+    return f"/agents/{superadmin.agents()[draining]['id']}/"
+
+
 def queue_up(portal: RunningPortal) -> str:
     """Fill the group with sessions of several users, so that more are pending. Returns one's id."""
     user, others = portal.person("user"), (portal.person("domain_admin"), portal.person("superadmin"))
@@ -282,6 +301,9 @@ def take_for_documents(browser: Browser, portal: RunningPortal, stage: Stage, di
         Picture("gpu-session", f"/sessions/{gallery.session}/", at="#devices-title"),
     )
     take_named(browser, portal, stage.user, of_devices, directory)
+    machine = break_machines(portal, stage.superadmin)
+    of_machines = (Picture("agents", "/agents/"), Picture("machine", machine))
+    take_named(browser, portal, stage.superadmin, of_machines, directory)
 
 
 def take_named(

@@ -20,6 +20,7 @@ from agents.models import (
     AgentSlot,
     Reservation,
     ReservedAgent,
+    ResourceGroup,
     ResourceGroupQuerySet,
 )
 from agents.selectors import usable_resource_groups
@@ -72,10 +73,10 @@ _LARGEST_FREE = f"""
 """
 
 _FITTING_GROUPS = f"""
-    SELECT known.id FROM unnest(%(groups)s::bigint[]) AS known (id)
-    WHERE EXISTS (
+    SELECT known.id FROM {ResourceGroup._meta.db_table} AS known
+    WHERE known.id = ANY(%(groups)s::bigint[]) AND EXISTS (
         SELECT FROM {_AGENT} agent
-        WHERE agent.resource_group_id = known.id AND agent.state = %(state)s AND agent.architecture = %(architecture)s
+        WHERE (known.sandbox = 'runc' OR known.sandbox = ANY(agent.sandboxes)) AND agent.resource_group_id = known.id AND agent.state = %(state)s AND agent.architecture = %(architecture)s
           AND %(model)s IN ('', agent.device_model) AND agent.device_mem_bytes >= %(mem_bytes)s
           AND agent.device_api_version >= %(api_version)s AND agent.storage_hosts @> %(storage_hosts)s::varchar[]
           AND NOT EXISTS ({_RESERVED}) AND NOT EXISTS (

@@ -125,6 +125,15 @@ class Person:
         made: dict[str, Any] = answer.json()
         return made
 
+    def agents(self) -> dict[str, dict[str, Any]]:
+        """Return the machines by name."""
+        return {each["name"]: each for each in self._get("agents/?page_size=100")["results"]}
+
+    def change_agent_state(self, name: str, state: str, **maintenance: str) -> None:
+        """As a superadmin."""
+        body = {"state": state, **maintenance}
+        self._http.post(f"agents/{self.agents()[name]['id']}/state/", json=body).raise_for_status()
+
     def make_tick(self) -> dict[str, Any]:
         """Return a tick of the first resource group that left a session waiting: two ask for all of the machine."""
         (machine,) = self._get("agents/")["results"]
