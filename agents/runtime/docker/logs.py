@@ -16,7 +16,13 @@ from time import monotonic
 from typing import Any
 
 from agents.runtime.docker.async_http import EngineHttp
-from agents.runtime.docker.connection import CALL_TIMEOUT_S, READ_BYTES, EngineClient, raise_refusal
+from agents.runtime.docker.connection import (
+    ANSWER_BYTES,
+    CALL_TIMEOUT_S,
+    READ_BYTES,
+    EngineClient,
+    raise_refusal,
+)
 from agents.runtime.docker.encoding import FRAME_HEADER_LENGTH, state_of_inspection
 from agents.runtime.docker.log_entries import (
     START,
@@ -31,7 +37,7 @@ from agents.runtime.docker.log_entries import (
     text_of,
 )
 from agents.runtime.docker.log_previews import previews
-from agents.runtime.port import ContainerStatus
+from agents.runtime.port import ContainerStatus, RuntimeRefused
 
 ALL = "all"
 TAILS = (100, 1_000, 10_000)
@@ -57,6 +63,9 @@ SILENCE_S = 60.0
 LINE_PIECES = 3
 """Number of entries that `last_line` reads; engines split longer lines into pieces of 16 KiB."""
 
+ENTRY_LIMIT_BYTES = 2**20
+"""Limit of one entry; engines split lines into pieces of 16 KiB."""
+
 ENTRY_BYTES = 69
 """Bytes that the json-file driver writes beside the text of an entry."""
 
@@ -65,7 +74,9 @@ WRITTEN_AS_SIX = bytes(set(range(32)) - set(WRITTEN_AS_TWO)) + b"<>&"
 
 
 class EntrySplitter:
-    """Decoder of the engine's frames with timestamps: feed received data, get the complete entries."""
+    """Decoder of the engine's frames with timestamps: feed received data, get the complete entries. Raises
+    RuntimeRefused for an entry of more than ENTRY_LIMIT_BYTES, which would be collected in memory.
+    """
 
     def __init__(self) -> None:
         self._rest = b""
@@ -77,6 +88,8 @@ class EntrySplitter:
             begin = start + FRAME_HEADER_LENGTH
             end = begin + int.from_bytes(data[begin - 4 : begin], "big")
             if end > len(data):
+                if end - begin > ENTRY_LIMIT_BYTES:
+                    raise RuntimeRefused(f"The engine sent a log entry of {end - begin} bytes.")
                 break
             at, _, text = data[begin:end].partition(b" ")
             entries.append(LogEntry(data[start], at, text))
@@ -107,15 +120,18 @@ def least_left_bytes(inspection: dict[str, Any]) -> float:
 
 def read_tail(client: EngineClient, name: str, limit_bytes: int) -> LogTail:
     """Return the end of a log.
-    It is read whole, since the engine keeps little enough for memory. Raises APIError.
+    It is read whole, since the engine keeps little enough for memory. Raises APIError, RuntimeRefused.
     """
     least_left = least_left_bytes(client.inspect_container(name))
     url = client.url_of(f"/containers/{name}/logs")
-    splitter, entries = EntrySplitter(), list[LogEntry]()
+    splitter, entries, read_bytes = EntrySplitter(), list[LogEntry](), 0
     with client.get(url, params=_query(ALL), stream=True, timeout=CALL_TIMEOUT_S) as answer:
         raise_refusal(answer)
         while data := answer.raw.read1(READ_BYTES):
             entries += splitter.feed(data)
+            read_bytes += len(data)
+            if read_bytes > ANSWER_BYTES:
+                raise RuntimeRefused(f"The log of {name} has more than {ANSWER_BYTES} bytes.")
     return LogTail(tuple(entries), is_cut=stored_bytes(entries) >= least_left).last(limit_bytes)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from agents.runtime.docker import async_http, connection
 from agents.runtime.docker.async_http import EngineHttp
+from agents.runtime.docker.logs import EntrySplitter
 from agents.runtime.docker.sync_runtime import DockerRuntime
 from agents.runtime.port import PlainText, RuntimeFault, RuntimeRefused, RuntimeUnavailable
 
@@ -53,6 +54,11 @@ def test_messages_of_a_stream_are_read_as_they_arrive_and_none_without_end() -> 
     assert [next(lines), next(lines)] == [b'{"id": 1}', b"{}"]
     with pytest.raises(RuntimeRefused):
         next(lines)
+
+
+def test_log_entry_of_any_size_is_not_collected() -> None:
+    with pytest.raises(RuntimeRefused):
+        EntrySplitter().feed(b"\x01\0\0\0\xff\xff\xff\xff2026-11-30T00:00:00Z ")
 
 
 @pytest.fixture(params=[True, False], ids=["elsewhere", "endless"])
