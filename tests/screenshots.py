@@ -27,6 +27,7 @@ IMAGES = CHECKOUT / "docs" / "images"
 WINDOW: ViewportSize = {"width": 1280, "height": 800}
 WIDTHS = (360, 768, 1440)
 NEW_WITH_DEVICES = "/sessions/new/?resource_group=train&device=cuda%3ANVIDIA+H100+80GB+HBM3&device_count=2"
+BELOW_THE_BAR = "element => { element.scrollIntoView(); window.scrollBy(0, -80); }"
 THEMES = ("light", "dark")
 DRAWN_S = 1.0
 SAMPLES = 9  # enough points for charts
@@ -290,7 +291,12 @@ def take_for_documents(browser: Browser, portal: RunningPortal, stage: Stage, di
         Picture("reservations", f"{of_group}/reservations/"),
     )
     take_named(browser, portal, stage.superadmin, of_superadmin, directory)
-    gallery = fill_gallery(portal, stage)
+    take_of_devices(browser, portal, stage, fill_gallery(portal, stage), directory)
+
+
+def take_of_devices(
+    browser: Browser, portal: RunningPortal, stage: Stage, gallery: Gallery, directory: Path
+) -> None:
     devices = (
         Picture("accelerators", "/accelerators/"),
         Picture("mig", f"/accelerators/{gallery.device}/", only=".card:has(#device-mig-title)"),
@@ -361,7 +367,7 @@ def take(
         page.locator(only).first.screenshot(path=file, animations="disabled")
     else:
         if at:
-            page.locator(at).first.evaluate("element => element.scrollIntoView({block: 'start'})")
+            page.locator(at).first.evaluate(BELOW_THE_BAR)
         page.screenshot(path=file, full_page=is_whole, animations="disabled")
     sys.stdout.write(f"{file}\n")
     sys.stdout.flush()
