@@ -27,7 +27,10 @@ IMAGES = CHECKOUT / "docs" / "images"
 WINDOW: ViewportSize = {"width": 1280, "height": 800}
 WIDTHS = (360, 768, 1440)
 NEW_WITH_DEVICES = "/sessions/new/?resource_group=train&device=cuda%3ANVIDIA+H100+80GB+HBM3&device_count=2"
-BELOW_THE_BAR = "element => { element.scrollIntoView(); window.scrollBy(0, -80); }"
+BELOW_THE_BAR = """element => {
+  const top = element.getBoundingClientRect().top + window.scrollY - 80;
+  window.scrollTo({top, behavior: "instant"});
+}"""
 THEMES = ("light", "dark")
 DRAWN_S = 1.0
 SAMPLES = 9  # enough points for charts
@@ -37,9 +40,9 @@ FILLS_IT_S = 180
 ONE_MACHINE = {"cpu": 64, "mem": "400g"}
 LARGE = "NVIDIA H100 80GB HBM3"
 HOLDERS = (  # resource group, slot, and arrays of sessions: devices of each, how many sessions
-    ("train", "cuda", ((8, 12), (4, 8), (1, 10), (0.25, 8))),
+    ("train", "cuda", ((8, 12), (4, 8), (1, 10), (0.25, 7))),
     ("research", "rocm", ((8, 4), (2, 6))),
-    ("inference", "cuda", ((1, 20), (0.5, 8))),
+    ("inference", "cuda", ((1, 20), (0.5, 7))),
     ("npu", "atom", ((2, 5),)),
 )
 WORK = """
@@ -303,8 +306,8 @@ def take_of_devices(
     )
     take_named(browser, portal, stage.superadmin, devices, directory)
     of_devices = (
-        Picture("gpu-launcher", NEW_WITH_DEVICES, at=".device-cards"),
-        Picture("gpu-session", f"/sessions/{gallery.session}/", at="#devices-title"),
+        Picture("gpu-launcher", NEW_WITH_DEVICES, at=".launcher-devices"),
+        Picture("gpu-session", f"/sessions/{gallery.session}/", at=".card:has(#devices-title)"),
     )
     take_named(browser, portal, stage.user, of_devices, directory)
     machine = break_machines(portal, stage.superadmin)
