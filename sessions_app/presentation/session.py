@@ -215,7 +215,7 @@ def transfer_words(transfer: ImageTransfer) -> str:
         "total": format_bytes(transfer.total_bytes),
     }
     if transfer.started_at is None:
-        return _("Waiting for other images on their way to the machine").format(**values)
+        return _("{image} is not on the machine yet; its transfer begins in a moment").format(**values)
     if not transfer.total_bytes:
         return _("Asking for {image}").format(**values)
     if transfer.done_bytes >= transfer.total_bytes:
