@@ -177,7 +177,8 @@ def admit_machines() -> None:
     work = {pk: partial(_refusal, each) for pk, each in rows.items()}
     for pk, error in _pool.results(work, timeout_s=ROUND_S):
         if error:
-            MachineInvitation.objects.filter(pk=pk).update(last_error=error[:ERROR_LENGTH])
+            note = error.replace("\0", "")[:ERROR_LENGTH]
+            MachineInvitation.objects.filter(pk=pk).update(last_error=note)
         else:
             _admit(rows[pk])
 

@@ -15,7 +15,7 @@ from agents.machines.accelerators import usable_devices, write_devices
 from agents.machines.health import judge_devices
 from agents.machines.lifecycle import push_agent_change
 from agents.machines.probing import Discovery, discover
-from agents.machines.service import write_capacity
+from agents.machines.service import UNUSABLE, write_capacity
 from agents.machines.split_devices import withhold_split_devices
 from agents.machines.withholding import release_devices, withhold_devices
 from agents.models import Agent, AgentDevice, Withheld
@@ -47,8 +47,12 @@ def discover_due(image_ids: Sequence[str]) -> None:
     due = [agent for agent in connected_agents() if not agent.is_simulated and is_due(agent, version)]
     work = {agent.pk: partial(_discovery_or_none, agent, vendors, image_ids) for agent in due}
     for agent_id, found in _pool.results(work, timeout_s=ROUND_S):
-        if found is not None:
+        if found is None:
+            continue
+        try:
             record_discovery(agent_id, found, version, began_at=began_at)
+        except UNUSABLE as error:
+            log.warning("discovery.unusable", agent_id=agent_id, exc_info=error)
 
 
 def _discovery_or_none(

@@ -6,7 +6,7 @@ from typing import Any
 
 import structlog
 from django.conf import settings
-from django.db import DataError, transaction
+from django.db import DataError, IntegrityError, transaction
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
@@ -48,7 +48,7 @@ REPORTED = ("os", "kernel", "storage_driver", "cores", "has_live_restore", "runt
 ERROR_LENGTH = 500
 HEARTBEATS_AT_ONCE = 1000
 REFERENCE_LENGTH = 255
-UNUSABLE = (AttributeError, DataError, LookupError, TypeError, ValueError)
+UNUSABLE = (AttributeError, DataError, IntegrityError, LookupError, TypeError, ValueError)
 """Errors by which facts of a machine turn out not to be such: too long, or of another type."""
 
 

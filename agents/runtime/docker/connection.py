@@ -257,7 +257,10 @@ def answered(
 
 
 def fault_of_answer(status: int, text: str) -> RuntimeFault:
-    """Translate an HTTP status and the engine's message into a RuntimeFault."""
+    """Translate an HTTP status and the engine's message into a RuntimeFault. It has no NUL, which the database
+    refuses.
+    """
+    text = text.replace("\0", "")
     low = text.lower()
     if any(words in low for words in _FULL):
         return OutOfCapacity(text)
@@ -306,7 +309,8 @@ def run_once(client: EngineClient, spec: HelperSpec, config: dict[str, Any], tim
     try:
         start_helper(client, spec)
         code = client.wait(name, timeout=timeout_s)["StatusCode"]
-        return ProcessResult(exit_code=code, output=client.logs(name)[: spec.log_bytes])
+        output = client.logs(name)[: spec.log_bytes].replace(b"\0", b"")  # no row may have one
+        return ProcessResult(exit_code=code, output=output)
     except (requests.Timeout, requests.ConnectionError) as error:
         raise ProcessTimeout(f"The helper {name} did not end within {timeout_s} s.") from error
     finally:

@@ -30,6 +30,7 @@ from agents.runtime.port import (
 )
 from agents.runtime.registry import adopt_runtime
 from agents.runtime.simulated.runtime import SimulatedRuntime
+from agents.vendors.selectors import known_vendors
 from agents.vendors.service import create_vendor_file, delete_vendor_file
 from common import clock
 from common.actors import SYSTEM
@@ -154,6 +155,20 @@ def test_vendor_that_an_administrator_describes_is_looked_for_at_once(
     delete_vendor_file(actor=SYSTEM, vendor_id=vendor.pk)
     look_after(20)
     assert not boards.all().exists()
+
+
+def test_report_that_no_row_can_hold_stops_no_look_at_others(
+    agent: Agent, machine: RemoteMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = discovery.discover(agent, known_vendors(), IMAGES)
+    unusable = replace(found, paths=("\0",))
+    monkeypatch.setattr(discovery, "discover", lambda each, *_: found if each == agent else unusable)
+    for _number in range(2):  # asked before and after it
+        liar = SimulatedRuntime(name=f"liar-{next(_numbers)}")
+        adopt_runtime(address := f"tcp://{liar.name}:2376", liar)
+        machines_service.register_agent(actor=SYSTEM, name=liar.name, address=address)
+    look_after()
+    assert devices(agent) == [(0, ""), (1, "")]
 
 
 def test_machine_without_accelerators_is_given_nothing(agent: Agent, machine: RemoteMachine) -> None:
