@@ -131,8 +131,8 @@ def forecast_start(question: HypotheticalSession) -> StartForecast:
         forecast = cached.what_if(asked, own_quotas, now)
         rooms, snapshot, deferral = cached.rooms(question.architecture), cached.snapshot, forecast.deferral
         if forecast.placement is not None:
-            agent = cached.agent_name(forecast.placement.agent_ids[0])
-            sentence = StoredMessage(STARTS, {"agent": agent})
+            agent, *others = map(cached.agent_name, dict.fromkeys(forecast.placement.agent_ids))
+            sentence = StoredMessage(STARTS, {"agent": ", ".join([agent, *others])})
             return StartForecast(agent, STARTS_NOW, sentence, start_range=NEXT_TICK, rooms=rooms)
         assert deferral is not None
         question_key = (asked.requirements, asked.scopes, asked.priority, asked.max_runtime, question.kind)

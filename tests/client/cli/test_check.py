@@ -25,6 +25,16 @@ def test_a_check_says_when_and_where_and_starts_nothing(portal: Any, command: Co
     body = wire.body()
     assert (body["resources"], body["timeout_s"]) == ({"cpu": "2", "mem": "1g"}, 7200)
 
+    wire = portal(page(IMAGE), made(CHECK))
+    command(
+        "check", "python:3", "--project", "vision", "--nodes-on", "spread", "--role", "worker=2,cpu=1,mem=1g"
+    )
+    roles = [{"name": "worker", "count": 2, "resources": {"cpu": "1", "mem": "1g"}}]
+    assert (wire.body()["cluster_mode"], wire.body()["roles"]) == ("spread", roles)
+    wire = portal(page(IMAGE), made(CHECK))
+    command("check", "python:3", "--project", "vision", "--nodes", "0")
+    assert wire.body()["cluster_size"] == 0  # the portal refuses it
+
     portal(page(IMAGE), made({**CHECK, "expected_start": None}))
     assert "unknown" in command("check", "python:3", "--project", "vision").out
     portal(page(IMAGE), made(CHECK))

@@ -79,6 +79,27 @@ Priority = Annotated[
     ),
 ]
 
+Nodes = Annotated[
+    int, typer.Option("--nodes", help="Number of containers: main1, sub1, sub2…; all start, or none.")
+]
+NodesOn = Annotated[
+    str,
+    typer.Option(
+        "--nodes-on",
+        metavar="WHERE",
+        help="Where several containers run: one_machine, anywhere, or spread (each on another machine).",
+        show_default="one_machine",
+    ),
+]
+Roles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--role",
+        metavar="NAME=COUNT[,RESOURCE=AMOUNT…][,tolerate][: COMMAND]",
+        help="Containers beside main1 that are not like it: worker=2,cpu=4,mem=8g. tolerate: the session goes on if one fails. May be repeated.",
+    ),
+]
+
 
 @dataclass(frozen=True, slots=True)
 class LaunchOptions:
@@ -169,26 +190,9 @@ class LaunchOptions:
             autocompletion=complete.sessions_and_arrays,
         ),
     ] = None
-    nodes: Annotated[
-        int, typer.Option("--nodes", help="Number of containers: main1, sub1, sub2…; all start, or none.")
-    ] = 1
-    nodes_on: Annotated[
-        str,
-        typer.Option(
-            "--nodes-on",
-            metavar="WHERE",
-            help="Where several containers run: one_machine, anywhere, or spread (each on another machine).",
-            show_default="one_machine",
-        ),
-    ] = ""
-    role: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--role",
-            metavar="NAME=COUNT[,RESOURCE=AMOUNT…][,tolerate][: COMMAND]",
-            help="Containers beside main1 that are not like it: worker=2,cpu=4,mem=8g. tolerate: the session goes on if one fails. May be repeated.",
-        ),
-    ] = None
+    nodes: Nodes = 1
+    nodes_on: NodesOn = ""
+    role: Roles = None
     callback: Annotated[
         str,
         typer.Option(

@@ -14,14 +14,18 @@ from berth.cli.launch_options import (
     Image,
     Mem,
     Mounts,
+    Nodes,
+    NodesOn,
     Priority,
     Project,
     Resources,
+    Roles,
     Shm,
     choose_project,
     parse_mounts,
     parse_past_instant,
     parse_resources,
+    parse_roles,
     parse_seconds,
 )
 from berth.cli.output import note, say, show_facts, show_json, show_table
@@ -43,6 +47,9 @@ def check(
     resource: Resources = None,
     mount: Mounts = None,
     group: Group = "",
+    nodes: Nodes = 1,
+    nodes_on: NodesOn = "",
+    role: Roles = None,
     priority: Priority = 0,
     time_limit: Annotated[
         str, typer.Option("--time-limit", "-t", help="Time limit, like 90, 30m, 2h or 1d.")
@@ -66,6 +73,10 @@ def check(
     }
     if group:
         body["resource_group"] = group
+    if nodes != 1:
+        body["cluster_size"] = nodes
+    containers = {"cluster_mode": nodes_on, "roles": parse_roles(role)}
+    body |= {name: value for name, value in containers.items() if value}
     if time_limit:
         body["timeout_s"] = parse_seconds(time_limit)
     found = client.sessions.check(body)
