@@ -169,9 +169,10 @@ def script_url(token: str) -> str:
 def admit_machines() -> None:
     """Add the invited machines whose engines answer; note for the others what is wrong."""
     now = clock.now()
-    ended = MachineInvitation.objects.exclude(agent=None).filter(token_ends_at__lt=now)
-    ended.exclude(fetched_at=None).delete()
-    ended.update(key="", token_hash="")  # the row tells `issue_again` that no machine has the certificate
+    ended = MachineInvitation.objects.filter(token_ends_at__lt=now)
+    ended.exclude(agent=None).exclude(fetched_at=None).delete()
+    # Of keys that nobody can fetch any more, none is kept; the row tells `issue_again` that no machine has one.
+    ended.exclude(token_hash="").update(key="", token_hash="")
     waiting = MachineInvitation.objects.filter(agent=None, created_at__gt=now - TRIED_FOR)
     rows = {each.pk: each for each in waiting.select_related("resource_group")}
     work = {pk: partial(_refusal, each) for pk, each in rows.items()}

@@ -149,6 +149,9 @@ def test_script_is_not_given_after_an_hour(port: int) -> None:
     _invitation, token = invite(port)
     with clock.frozen_at(clock.now() + invitations.TOKEN_LIFETIME), pytest.raises(NotFound):
         invitations.fetch_script(token)
+    with clock.frozen_at(clock.now() + 2 * invitations.TOKEN_LIFETIME):
+        invitations.admit_machines()
+    assert MachineInvitation.objects.get().key == ""  # nobody needs it any more
 
 
 def test_certificate_issued_again_leaves_the_old_one_trusted_unless_it_is_compromised(
