@@ -216,17 +216,17 @@ MATRIX = (
     ),
     FaultKind(
         24,
-        "Hundreds of websockets reconnect at once",
+        "Hundreds of connections come back at once",
         "SIGKILL for the web process while they are open",
         "all are back, and pages answer meanwhile",
-        _in(REQUESTS, "websockets_that_all_come_back_at_once"),
+        _in(REQUESTS, "connections_that_all_come_back_at_once"),
     ),
     FaultKind(
         25,
         "Proxy of apps killed",
         "SIGKILL for the web process, which is the proxy, with an app open",
-        "the app opens again within five seconds; what runs in the session is untouched",
-        _in(REQUESTS, "websockets_that_all_come_back_at_once"),
+        "the app opens again; what runs in the session is untouched",
+        _in(REQUESTS, "proxy_of_apps_killed"),
     ),
     FaultKind(
         26,

@@ -235,7 +235,7 @@ class Client:
             if answer is None or answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 return ""
             if answer.status_code == HTTPStatus.CONFLICT:  # an earlier answer was lost
-                return next(row["id"] for row in self.sessions() if row["name"] == name)
+                return str(next(row["id"] for row in self.sessions() if row["name"] == name))
             assert answer.status_code == HTTPStatus.CREATED, answer.text
             return str(answer.json()["id"])
 
