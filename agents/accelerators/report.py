@@ -41,8 +41,9 @@ class CommandOutput:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeRequest:
     """Request to a probe: globs of paths to list, of files to read, of links, of device nodes,
-    commands, and directories whose disks are measured (as the probe itself sees them); and what its container needs for the commands: device nodes and files of the machine, all
-    devices of drivers of the engine, runtimes.
+    commands, and directories whose disks are measured (as the probe itself sees them); and what its
+    container needs for the commands: device nodes and files of the machine, all devices of drivers of
+    the engine, runtimes.
 
     A listed path is reported if it exists. Commands run one after the other with `LC_ALL=C`, each with
     a time limit. The command "berth-nvml" is the probe's own: it prints what NVIDIA's library tells.
@@ -67,7 +68,8 @@ class ProbeRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineReport:
     """Report of a machine: existing paths, texts of files, targets of links, device nodes, outputs
-    of commands (by `command_key`), disks by directory, and what its engine told: runtimes, names of CDI devices, version.
+    of commands (by `command_key`), disks by directory, and what its engine told: runtimes, names of CDI
+    devices, version.
     """
 
     paths: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ from common.i18n import gettext_noop
 
 
 class Sandbox(StrEnum):
-    """What separates the containers of sessions from their machine's kernel. RUNC is the engine's default
+    """Separation of the containers of sessions from their machine's kernel. RUNC is the engine's default
     runtime; every machine has it.
     """
 

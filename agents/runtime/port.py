@@ -173,8 +173,9 @@ class ContainerSpec:
     "0-2,5"; all cores are allowed if it is empty or does not exist on the machine. `log_bytes`
     limits the size of the log on disk. `stop_signal` is sent to the process group of the command;
     if it is empty, SIGTERM is sent to the command's process only. `grant`: its accelerators; no other
-    field, nor the image, gives it any. `runtime` replaces the engine's default runtime. Fixed for every container: no capabilities but those listed,
-    only the system calls of `profiles.seccomp`, no new privileges, no swap, no published ports.
+    field, nor the image, gives it any. `runtime` replaces the engine's default runtime. Fixed for every
+    container: no capabilities but those listed, only the system calls of `profiles.seccomp`, no new
+    privileges, no swap, no published ports.
     """
 
     name: str

@@ -46,8 +46,8 @@ class ReservationWindow(NamedTuple):
 
 
 class Closure(NamedTuple):
-    """Why an agent takes no sessions: its maintenance with its end (None: unknown), or the sandbox of the
-    group, which its engine lacks.
+    """Reason for which an agent takes no sessions: its maintenance with its end (None: unknown), or the
+    sandbox of the group, which its engine lacks.
     """
 
     sandbox: str = ""

@@ -1,4 +1,4 @@
-"""What the sessions of a machine used and held, over time."""
+"""Use and allocations of all sessions of a machine, over time."""
 
 from datetime import timedelta
 
