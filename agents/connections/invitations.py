@@ -16,11 +16,14 @@ from agents.connections import authority
 from agents.connections.join_script import render_script
 from agents.connections.probe import check_engine
 from agents.machines.addresses import check_address, host_of
-from agents.machines.service import register_agent
+from agents.machines.observation import Observation, observe
+from agents.machines.service import UNUSABLE, register_agent
 from agents.models import Agent, ConnectionKind, MachineInvitation, Realm, ResourceGroup, credentials_of
 from agents.models.connection import KEYS
 from agents.runtime.addresses import TCP
 from agents.runtime.endpoints import endpoint_of
+from agents.runtime.port import RuntimeFault
+from agents.runtime.registry import runtime_for
 from agents.selectors import access_agent, access_resource_group
 from common import clock
 from common.actors import SYSTEM, Actor
@@ -37,7 +40,7 @@ TRIED_FOR = timedelta(days=2)
 TRIED_AT_ONCE = 16
 ROUND_S = 30
 ERROR_LENGTH = 500
-_pool = KeyedPool[str]("admission", TRIED_AT_ONCE)
+_pool = KeyedPool[Observation | str]("admission", TRIED_AT_ONCE)
 
 
 @transaction.atomic
@@ -175,25 +178,27 @@ def admit_machines() -> None:
     ended.exclude(token_hash="").update(key="", token_hash="")
     waiting = MachineInvitation.objects.filter(agent=None, created_at__gt=now - TRIED_FOR)
     rows = {each.pk: each for each in waiting.select_related("resource_group")}
-    work = {pk: partial(_refusal, each) for pk, each in rows.items()}
-    for pk, error in _pool.results(work, timeout_s=ROUND_S):
-        if error:
-            note = error.replace("\0", "")[:ERROR_LENGTH]
-            MachineInvitation.objects.filter(pk=pk).update(last_error=note)
+    work = {pk: partial(_look_at, each) for pk, each in rows.items()}
+    for pk, seen in _pool.results(work, timeout_s=ROUND_S):
+        if isinstance(seen, Observation):
+            _admit(rows[pk], seen)
         else:
-            _admit(rows[pk])
+            _note(pk, seen)
 
 
-def _refusal(invitation: MachineInvitation) -> str:
-    """Return why the engine cannot be used yet; "" if it can. Calls no database."""
+def _look_at(invitation: MachineInvitation) -> Observation | str:
+    """Return what the engine tells, or why it cannot be used yet. Calls no database."""
+    credentials = credentials_of(invitation.connection)
     try:
-        check_engine(endpoint_of(invitation.address, credentials_of(invitation.connection)))
+        check_engine(endpoint_of(invitation.address, credentials))
+        return observe(runtime_for(invitation.address, credentials))
     except BerthError as error:
         return error.message
-    return ""
+    except RuntimeFault as fault:
+        return str(fault)
 
 
-def _admit(invitation: MachineInvitation) -> None:
+def _admit(invitation: MachineInvitation, seen: Observation) -> None:
     try:
         with transaction.atomic():
             register_agent(
@@ -202,12 +207,20 @@ def _admit(invitation: MachineInvitation) -> None:
                 address=invitation.address,
                 connection=invitation.connection,
                 resource_group=invitation.resource_group,
+                seen=seen,
             )
             # It may have been withdrawn while the engine was asked.
             if not MachineInvitation.objects.filter(pk=invitation.pk).delete()[0]:
                 raise NotFound(_("There is no such invitation."))
     except BerthError as error:
-        MachineInvitation.objects.filter(pk=invitation.pk).update(last_error=error.message[:ERROR_LENGTH])
+        _note(invitation.pk, error.message)
+    except UNUSABLE as error:
+        _note(invitation.pk, f"Its engine answers like no engine: {error}")
+
+
+def _note(invitation_id: int, error: str) -> None:
+    note = error.replace("\0", "")[:ERROR_LENGTH]  # no row may have a NUL
+    MachineInvitation.objects.filter(pk=invitation_id).update(last_error=note)
 
 
 def _hash(token: str) -> str:

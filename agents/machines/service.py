@@ -59,10 +59,11 @@ def register_agent(
     address: str,
     connection: Mapping[str, Any] | None = None,
     resource_group: ResourceGroup | None = None,
+    seen: Observation | None = None,
 ) -> Agent:
-    """Register a machine with what its engine reports. A known name gets the new address and is
-    connected again if it was retired. Without a group a known agent stays in its group, and a new
-    one joins the default group.
+    """Register a machine with what its engine reports, `seen` if it was asked already. A known name gets
+    the new address and is connected again if it was retired. Without a group a known agent stays in its
+    group, and a new one joins the default group.
 
     Raises Unavailable if the engine does not answer, InvalidInput if another agent is this machine
     already, Conflict if the agent would leave a group in which it is reserved.
@@ -72,7 +73,7 @@ def register_agent(
     known = Agent.objects.filter(name=name).first()
     agent = known or Agent(name=name)
     agent.address, agent.connection = address, dict(connection or {})
-    observation = _observe(agent)
+    observation = seen or _observe(agent)
     twin = Agent.objects.in_use().filter(engine_id=observation.info.engine_id).exclude(pk=agent.pk).first()
     if twin is not None:
         raise InvalidInput.at(

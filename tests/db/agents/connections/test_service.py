@@ -5,6 +5,7 @@ import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 
@@ -14,6 +15,7 @@ from django.test import Client, override_settings
 from agents.connections import authority, invitations, service
 from agents.connections.service import NewAgent
 from agents.core.states import AgentState
+from agents.machines.observation import observe
 from agents.models import Agent, MachineInvitation, Realm, ResourceGroup
 from agents.resource_groups.service import create_resource_group
 from agents.runtime import registry
@@ -118,6 +120,15 @@ def test_machine_that_fetched_its_certificate_is_admitted_when_it_answers(
     assert Path(material.key_file).stat().st_mode & 0o777 == 0o600
 
 
+def test_machine_whose_facts_no_row_can_hold_is_told_so(port: int) -> None:
+    invite(port)
+    seen = observe(LostRuntime(name=f"liar-{port}", cpu_milli=4000, mem_bytes=2**33))
+    unusable = replace(seen, info=replace(seen.info, version="1" * 100))
+    invitations._admit(MachineInvitation.objects.get(), unusable)
+    assert MachineInvitation.objects.get().last_error
+    assert not Agent.objects.exists()
+
+
 def test_machine_that_does_not_answer_is_told_why(port: int) -> None:
     invite(port)
     invitations.admit_machines()
@@ -125,15 +136,12 @@ def test_machine_that_does_not_answer_is_told_why(port: int) -> None:
     assert not Agent.objects.exists()
 
 
-def test_machine_whose_invitation_is_withdrawn_while_its_engine_is_asked_is_not_added(
-    port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_machine_whose_invitation_is_withdrawn_while_its_engine_is_asked_is_not_added(port: int) -> None:
     invitation, _token = invite(port)
-    adopted = LostRuntime(name=f"withdrawn-{port}", cpu_milli=4000, mem_bytes=2**33)
-    monkeypatch.setattr(registry, "_make", lambda *_arguments: adopted)
     stale = MachineInvitation.objects.get()
     invitations.cancel_invitation(actor=SYSTEM, invitation_id=invitation.pk)
-    invitations._admit(stale)
+    engine = LostRuntime(name=f"withdrawn-{port}", cpu_milli=4000, mem_bytes=2**33)
+    invitations._admit(stale, observe(engine))
     assert not Agent.objects.exists()
 
 
