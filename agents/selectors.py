@@ -200,8 +200,9 @@ class MachineTraits(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MachineSize:
-    """Total resources of a machine, withheld devices among them, and what it offers: its architecture, the common model of its
-    accelerators ("" if they differ), their least memory and API version.
+    """Total resources of a machine, withheld devices among them, and what it offers: its
+    architecture, the common model of its accelerators ("" if they differ), their least memory and API
+    version.
     """
 
     offers: MachineTraits
@@ -266,9 +267,9 @@ def has_machine_for(group: ResourceGroup, slots: ResourceSlots, needs: MachineTr
 class SlotCapacity:
     """Capacity of one slot on the agents in use of a group, in base units.
 
-    `largest` is the largest capacity of one agent, withheld devices included; `most_free` is the most that one agent that
-    accepts sessions has free for one session. `capacity` (including over-commit) and `occupied`
-    (allocated) are sums over all agents.
+    `largest` is the largest capacity of one agent, withheld devices included; `most_free` is the most
+    that one agent that accepts sessions has free for one session. `capacity` (including over-commit) and
+    `occupied` (allocated) are sums over all agents.
     """
 
     largest: int

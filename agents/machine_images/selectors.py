@@ -1,4 +1,4 @@
-"""Which machines have an image, and which are getting it."""
+"""Select the machines that have an image, and those that are getting it."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass

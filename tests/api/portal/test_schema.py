@@ -70,6 +70,7 @@ def test_operations_are_named_verb_first_and_once(document: dict[str, Any]) -> N
         "reserve_",
         "cancel_",
         "set_",
+        "bring_",
         "partition_",
         "release_",
         "withhold_",

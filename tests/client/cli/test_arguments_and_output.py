@@ -1,7 +1,13 @@
-"""Parsing of arguments, and output of text that other users wrote."""
+"""Parsing of arguments, output of text that other users wrote, and the size of the terminal."""
 
+import fcntl
 import json
+import os
 import re
+import struct
+import subprocess
+import sys
+import termios
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -192,3 +198,25 @@ def test_a_time_of_day_is_when_it_was_that_last(typed: str, instant: str) -> Non
 def test_what_is_no_time_is_said() -> None:
     with pytest.raises(InvalidInput, match="“25:99” is no time"):
         parse_past_instant("25:99")
+
+
+ASKING = "from berth.cli.terminal import window_size; print(*window_size())"
+
+
+@pytest.mark.parametrize(
+    ("window", "told"),
+    [((100, 30), "100 30"), ((0, 0), "81 25")],
+    ids=["the window's own", "a serial line knows none"],
+)
+def test_the_window_s_own_size_counts_before_what_the_environment_says(
+    window: tuple[int, int], told: str
+) -> None:
+    ours, theirs = os.openpty()
+    try:
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", window[1], window[0], 0, 0))
+        environment = os.environ | {"COLUMNS": "81", "LINES": "25"}
+        asked = [sys.executable, "-c", ASKING]
+        assert subprocess.check_output(asked, stdin=theirs, env=environment, text=True).strip() == told
+    finally:
+        os.close(ours)
+        os.close(theirs)
