@@ -61,10 +61,11 @@ def _row(kind: FaultKind, found: dict[str, dict[str, Any]]) -> str:
         outcome = "**failed**"
     elif missing:
         outcome = f"holds; {missing} of {len(kind.tests)} tests not run yet" if ran else "not run yet"
-    elif kind.elsewhere:
-        outcome = f"holds; {', '.join(f'`{test}`' for test in kind.elsewhere)} in `bin/test`"
     else:
-        outcome = "holds"
+        outcome = "holds" if ran else ""
+    if kind.elsewhere:
+        others = ", ".join(f"`{test}`" for test in kind.elsewhere)
+        outcome = f"{outcome}; {others} in `bin/test`" if outcome else f"see {others} in `bin/test`"
     times = [result["recovered_s"] for result in ran if "recovered_s" in result]
     heals = f"{max(times):.0f} s" if times else "–"
     return f"| {kind.number} | {kind.title} | {kind.injected} | {kind.must_hold} | {outcome} | {heals} |"
