@@ -18,6 +18,7 @@ from agents.runtime.port import (
     EngineInfo,
     ImageInfo,
     RuntimeFault,
+    RuntimeRefused,
     RuntimeUnavailable,
 )
 from agents.runtime.registry import close_async_runtimes
@@ -39,6 +40,10 @@ one.
 LEAST_AT_ONCE = 4
 
 LOCAL = "unix://"
+MOST_FACTS = 2**20
+"""Characters of the facts that an engine tells of its machine."""
+
+MOST_IMAGES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +55,13 @@ class Observation:
 
 
 def observe(runtime: ContainerRuntime) -> Observation:
-    """Return facts and images of the machine. Raises RuntimeFault."""
-    return Observation(runtime.info(), tuple(runtime.list_images()))
+    """Return facts and images of the machine. Raises RuntimeFault, also if there are more than a row holds
+    well.
+    """
+    seen = Observation(runtime.info(), tuple(runtime.list_images()))
+    if len(repr(seen.info)) > MOST_FACTS or len(seen.images) > MOST_IMAGES:
+        raise RuntimeRefused("The engine reports more than any machine has.")
+    return seen
 
 
 Answer = Observation | RuntimeFault

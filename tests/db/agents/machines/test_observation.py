@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from threading import Event
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from agents.machines import observation, service
 from agents.machines.observation import Observation, observe_all
 from agents.models import Agent
-from agents.runtime.port import EngineInfo, ImageInfo, RuntimeUnavailable
+from agents.runtime.port import EngineInfo, ImageInfo, RuntimeRefused, RuntimeUnavailable
 from agents.runtime.simulated.runtime import SimulatedRuntime
 from tests.factories_sessions import make_place
 
@@ -46,6 +47,19 @@ def test_name_that_means_another_image_now_is_known_as_such() -> None:
         seen = Observation(place.runtime.info(), (image(image_id, "berth/a:1"),))
         service.record_heartbeat(place.agent.pk, seen)
     assert [row.image_id for row in place.agent.images.all()] == ["two"]
+
+
+def test_engine_that_reports_more_than_a_machine_has_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = make_place().runtime
+    endless = [image(str(number), f"a:{number}") for number in range(observation.MOST_IMAGES + 1)]
+    monkeypatch.setattr(engine, "list_images", lambda: endless)
+    with pytest.raises(RuntimeRefused):
+        observation.observe(engine)
+    monkeypatch.setattr(engine, "list_images", list)
+    facts = replace(engine.info(), runtimes=("x" * observation.MOST_FACTS,))
+    monkeypatch.setattr(engine, "info", lambda: facts)
+    with pytest.raises(RuntimeRefused):
+        observation.observe(engine)
 
 
 class PausedRuntime(SimulatedRuntime):
