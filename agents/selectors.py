@@ -372,11 +372,11 @@ def device_rooms(group_ids: Collection[int], architecture: str = "") -> dict[tup
 
 def count_agents_without_image(group: ResourceGroup, reference: str, architecture: str) -> int:
     """Return the number of connected agents of this architecture in the group, if no agent of any group
-    has the image that it could be copied from; 0 if any has it. Agents that have not reported images
-    yet count as having it. One query.
+    has the image that it could be copied from; 0 if any has it. Agents of the group that have not
+    reported images yet count as having it. One query.
     """
     images = AgentImage.objects.filter(agent=OuterRef("pk"))
-    may_have_it = Exists(images.filter(reference=reference)) | ~Exists(images)
+    may_have_it = Exists(images.filter(reference=reference)) | (Q(resource_group=group) & ~Exists(images))
     takes_it = Q(resource_group=group, state=AgentState.CONNECTED.value)
     counts = (
         connected_agents()

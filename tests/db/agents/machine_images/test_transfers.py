@@ -1,10 +1,13 @@
 """Images are brought to machines that need them: pulled, else copied, one transfer at a time."""
 
+import threading
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
+from agents import tasks
 from agents.core.states import AgentState
 from agents.machine_images import runner, transfers
 from agents.machines.observation import observe
@@ -25,6 +28,7 @@ from common.actors import SYSTEM
 from common.errors import Conflict
 from images.models import ContainerImage, Registry
 from tests.factories_images import carry_all, make_machine
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.django_db
 NAME = "tools/solver:1"
@@ -73,6 +77,19 @@ class Breaking(SimulatedRuntime):
 class Hanging(SimulatedRuntime):
     def inspect_image(self, reference: str) -> ImageInfo | None:
         raise RuntimeUnavailable("Engine does not answer: hangs")
+
+
+class Stuck(SimulatedRuntime):
+    """Engine that takes an image and is silent until it `goes_on`."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.has_begun, self.goes_on = threading.Event(), threading.Event()
+
+    def import_image(self, archive: Iterable[bytes]) -> None:
+        self.has_begun.set()
+        self.goes_on.wait(60)
+        super().import_image(archive)
 
 
 class Killed(Exception):
@@ -203,6 +220,25 @@ def test_heartbeat_that_was_late_does_not_forget_what_was_brought() -> None:
     with clock.frozen_at(clock.now() + timedelta(minutes=2)):
         record_heartbeat(agent.pk, before)
     assert not agent.images.filter(reference=NAME).exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_each_machine_has_a_thread_and_one_that_hangs_keeps_only_its_own() -> None:
+    make_image()
+    make_machine([NAME])
+    stuck, engine = make_machine(kind=Stuck)
+    agent, _engine = make_machine()
+    for each in (stuck, agent):
+        transfers.request_transfer(each, NAME)
+    try:
+        tasks.transfer_images()
+        assert engine.has_begun.wait(30)
+        wait_until(lambda: last_of(agent).state == "done")
+        assert last_of(stuck).state == "running"
+    finally:
+        engine.goes_on.set()
+    wait_until(lambda: last_of(stuck).state == "done")
+    wait_until(lambda: runner._pool.is_idle)
 
 
 # Before sessions need it

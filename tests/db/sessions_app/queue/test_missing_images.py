@@ -78,6 +78,8 @@ def test_check_names_the_missing_image(place: Place) -> None:
 
 
 def test_image_on_a_machine_of_another_group_is_copied_from_there(place: Place) -> None:
+    make_machine()  # that tells of no image is no source
+    assert standing(place.enqueue(name="early")) == HELD
     make_machine([place.image.reference])
     assert standing(place.enqueue()) == QUEUED
 
