@@ -69,6 +69,7 @@ OF_SUPERADMINS = (
     "/accelerators/vendors/",
     "/accelerators/vendors/new/",
     "/agents/1/",  # of this machine
+    "/images/1/",  # of the set-up
     "/resource-groups/",
     "/resource-groups/new/",
     "/resource-groups/1/",  # with which a portal begins

@@ -74,6 +74,7 @@ def test_operations_are_named_verb_first_and_once(document: dict[str, Any]) -> N
         "partition_",
         "release_",
         "withhold_",
+        "bring_",
     )
     assert [name for name in names if not name.startswith(verbs) and name not in {"health", "me"}] == []
 
