@@ -20,7 +20,7 @@ from agents.selectors import visible_agents
 from common.pages.htmx import render_page_or_fragment
 from common.rest.actor import actor_of
 
-SIDE = 16
+SIDE, SHOWN_PX = 16, 26
 NAMED_MACHINES = 60  # with more, names are only in the tooltips
 IN_USE = tuple(state for state in AgentState if state is not AgentState.RETIRED)
 _MARKS: Mapping[str, str] = {  # so that colour is not all that tells
@@ -120,5 +120,5 @@ def picture(state: str, held: int) -> SafeString:
         paths.append(f'<path class="is-held" d="M0 {SIDE - filled:g}h{SIDE}v{filled:g}h-{SIDE}z"/>')
     if mark := _MARKS.get(state):
         paths.append(f'<path class="{_LOOKS[state]}" d="M0 0{mark}"/>')
-    size = f'viewBox="-1 -1 {SIDE + 2} {SIDE + 2}" width="{SIDE + 2}" height="{SIDE + 2}"'
+    size = f'viewBox="-1 -1 {SIDE + 2} {SIDE + 2}" width="{SHOWN_PX}" height="{SHOWN_PX}"'
     return mark_safe(f'<svg {size} aria-hidden="true">{"".join(paths)}</svg>')  # noqa: S308 numbers and constants
