@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from accounts.core.limits import Level
-from agents.models import REASON_LENGTH
+from agents.models import REASON_LENGTH, Agent
 from agents.reservations.selectors import CalendarEntry
 from agents.reservations.service import MOST_AGENTS
 from agents.web.group_forms import LONGEST_NAME
@@ -80,6 +80,14 @@ class MaintenanceForm(forms.Form):
         help_text=gettext_lazy("People whose sessions wait for the machine read it."),
     )
     time_zone = forms.CharField(required=False, widget=forms.HiddenInput(attrs={"data-time-zone": ""}))
+
+    def __init__(self, data: Any, agent: Agent) -> None:
+        """The form begins with the present end and reason of the agent's maintenance."""
+        ends_at = agent.maintenance_ends_at
+        typed = _control_value(ends_at, UTC) if ends_at else ""
+        super().__init__(data, initial={"ends_at": typed, "because": agent.maintenance_reason})
+        if ends_at and data is None:  # typed values are in the time zone of the browser
+            self.fields["ends_at"].widget.attrs["data-instant"] = ends_at.isoformat()
 
     def clean_ends_at(self) -> datetime | None:
         return parse_instant(self.cleaned_data["ends_at"], self.data.get("time_zone", ""))

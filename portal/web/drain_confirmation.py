@@ -53,7 +53,7 @@ def begin_maintenance(request: HttpRequest, agent_id: int) -> HttpResponse:
     actor = actor_of(request)
     require_superadmin(actor)
     agent = access_agent(actor, agent_id)
-    form = MaintenanceForm(request.POST if request.method == "POST" else None)
+    form = MaintenanceForm(request.POST if request.method == "POST" else None, agent)
     if form.is_valid():
         planned = Maintenance(form.cleaned_data["ends_at"], form.cleaned_data["because"])
         with errors_in_form(form, BerthError):

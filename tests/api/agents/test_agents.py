@@ -96,7 +96,7 @@ def test_page_without_machines_says_what_comes_next(
 
 
 def test_a_maintenance_has_an_end_and_a_reason_and_a_wrong_state_names_the_others(
-    agent: Agent, people: People
+    agent: Agent, people: People, browser_of: Callable[[User], Client]
 ) -> None:
     client = api_client(people.superadmin)
     address = f"/api/v1/agents/{agent.pk}/state/"
@@ -104,6 +104,9 @@ def test_a_maintenance_has_an_end_and_a_reason_and_a_wrong_state_names_the_other
     row = client.post(address, planned, format="json").json()
     assert (row["state"], row["maintenance_reason"]) == ("maintenance", "disk change")
     assert row["maintenance_ends_at"] == "2999-01-01T18:00:00Z"
+    page = browser_of(people.superadmin).get(f"/agents/{agent.pk}/maintenance/").content.decode()
+    assert 'data-instant="2999-01-01T18:00:00+00:00"' in page
+    assert 'value="disk change"' in page
     refused = client.post(address, {"state": "asleep"}, format="json").json()
     said = "“asleep” is none of these: connected, draining, maintenance, retired."
     assert refused["fields"]["state"] == [said]
