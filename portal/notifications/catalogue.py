@@ -228,7 +228,7 @@ SENTENCES = MappingProxyType(
             ),
             "player-pause",
             Tone.WARN,
-            "sessions",
+            "session-list",
         ),
         Code.TOKEN_ENDS_SOON: Sentence(
             gettext_noop("The token “{name}” expires on {date}."),

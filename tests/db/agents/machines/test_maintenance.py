@@ -15,6 +15,7 @@ from common.actors import SYSTEM
 from common.errors import InvalidInput, LimitExceeded
 from common.models import AuditEntry
 from portal.models import Notification
+from portal.notifications.selectors import notification_url
 from scheduler.tick import run_tick
 from sessions_app.models import ComputeSession
 from tests.doubles.runtimes import LostRuntime
@@ -83,6 +84,7 @@ def test_each_owner_is_told_once_that_a_machine_drains(place: Place) -> None:
     [notice] = Notification.objects.all()
     assert (notice.person_id, notice.code) == (place.owner.pk, "machine_drained")
     assert notice.arguments == {"name": place.agent.name, "count": 2}
+    assert notification_url(notice) == "/sessions/"
 
     to_state(place, AgentState.CONNECTED)
     to_state(place, AgentState.DRAINING)
