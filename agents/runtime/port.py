@@ -394,7 +394,9 @@ class ContainerRuntime(ABC):
 
     @abstractmethod
     def export_image(self, reference: str) -> Iterator[bytes]:
-        """Return the image with its names as an archive, in pieces. Raises ImageMissing."""
+        """Return the image with this name, and no other, as an archive, in pieces. Raises ImageMissing.
+        The pieces raise RuntimeRefused if the engine sends other names.
+        """
 
     @abstractmethod
     def import_image(self, archive: Iterable[bytes]) -> None:

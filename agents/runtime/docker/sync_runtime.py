@@ -53,6 +53,7 @@ from agents.runtime.docker.encoding import (
     subnets_of,
     tmpfs_options,
 )
+from agents.runtime.docker.image_archive import checked
 from agents.runtime.docker.log_entries import LogTail
 from agents.runtime.docker.logs import read_tail
 from agents.runtime.port import (
@@ -187,7 +188,7 @@ class DockerRuntime(ContainerRuntime):
         url = client.url_of(f"/images/{reference}/get")
         answer = client.get(url, stream=True)
         raise_refusal(answer)
-        return iter(answer.iter_content(COPY_BYTES))
+        return checked(answer.iter_content(COPY_BYTES), reference)
 
     @answered
     def import_image(self, archive: Iterable[bytes]) -> None:
