@@ -43,6 +43,8 @@ class Bad:
                 return {"resources": {"cpu": 1, "mem": "1g", **self.beside, ".".join(slot): self.value}}
             case ["mounts", _, name]:
                 return {"mounts": [{"folder": "data", name: self.value}]}
+            case ["roles", number, name]:
+                return {"roles": [{"name": "w"}] * int(number) + [{"name": "w", name: self.value}]}
             case _:
                 return {self.field: self.value}
 
@@ -105,9 +107,9 @@ UNREADABLE = (
     *(Bad("cluster_size", size, "is no number of containers. Give a whole number from 1 to 100") for size in (0, -1, 1000, "x", 1.5, True, [2])),
     Bad("cluster_mode", "everywhere", "does not say where the containers run"),
     *(Bad("roles", roles, "Give a list of at most 16 roles") for roles in ("worker=2", {"name": "worker"}, [{"name": "w"}] * 17)),
-    *(Bad("roles", [{"name": name}], "is not the name of a role") for name in ("Worker", "w-1", "-w", "w w", "ｗ", "w" * 21, 1)),
-    *(Bad("roles", [{"name": "w"}, {"name": name}], f"Two roles are called “{name}”") for name in ("w", "main")),
-    Bad("roles", [{"name": "w", "count": 100}], "is no number of containers. Give a whole number from 1 to 99"),
+    *(Bad("roles.0.name", name, "is not the name of a role") for name in ("Worker", "w-1", "-w", "w w", "ｗ", "w" * 21, 1)),
+    *(Bad("roles.1.name", name, f"Two roles are called “{name}”") for name in ("w", "main")),
+    Bad("roles.0.count", 100, "is no number of containers. Give a whole number from 1 to 99"),
     Bad("roles", [{"name": "w", "count": 60}, {"name": "v", "count": 40}], "A session has at most 100 containers; these roles and main1 are 101"),
     Bad("type", "system", "“system” is not a type of session"),
     Bad("type", ["batch"], "is not a type of session"),

@@ -29,7 +29,7 @@ def test_any_number_of_images_costs_the_same_queries(people: People, django_asse
         discover_image(actor=SYSTEM, reference=f"berth/python:{number}", facts=Facts(image_id=str(number)))
     client = api_client(people.member)
 
-    with django_assert_max_num_queries(5):
+    with django_assert_max_num_queries(7):
         assert len(client.get("/api/v1/images/").json()["results"]) == 5
 
 

@@ -190,7 +190,7 @@ def test_session_that_is_stopped_while_its_device_fails_is_not_tried_again(
     assert ended(place, session).status == Status.ERROR
 
 
-def test_container_gets_its_device_though_indices_change_while_its_image_is_pulled(
+def test_container_gets_its_device_though_indices_change_while_it_is_prepared(
     place: Place, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     AgentDevice.objects.update(vendor="rebellions", facts={"set": 0})
@@ -220,7 +220,7 @@ def test_container_gets_its_device_though_indices_change_while_its_image_is_pull
         held.append(locked_subjects([indices_lock(agent)]))
         start(name)
 
-    monkeypatch.setattr(launcher, "ensure_image", regroup)
+    monkeypatch.setattr(launcher, "require_isolation", regroup)
     monkeypatch.setattr(engine, "start_container", start_container)
     assert launched(place, session).status == Status.RUNNING
     assert AgentDevice.objects.get(occupied=1000).index == 1

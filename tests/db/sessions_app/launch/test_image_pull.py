@@ -82,3 +82,12 @@ def test_session_ends_with_the_reason_for_which_its_image_did_not_arrive(place: 
     assert "ask an administrator" in str(session.status_message)
     with clock.frozen_at(clock.now() + timedelta(seconds=1)):
         assert launched(place).status == Status.PREPARING, "another one tries again"
+
+
+def test_image_that_was_built_here_is_never_asked_of_a_registry(place: Place) -> None:
+    lose_image(place)
+    place.runtime._registry.add(place.image.reference)
+    session = launched(place)
+    carry_all()
+    assert launched(place, session).status_reason == "image_missing"
+    assert place.runtime.list_images() == []

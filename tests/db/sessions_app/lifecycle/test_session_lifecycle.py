@@ -9,11 +9,8 @@ import structlog
 from django.db import transaction
 
 from accounts.tenancy.service import remove_member
-from agents.runtime.registry import adopt_runtime
-from agents.runtime.simulated.runtime import SimulatedRuntime
 from common.actors import SYSTEM
 from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, PermissionDenied
-from images.models import Registry
 from scheduler.tick import run_tick
 from sessions_app.admission.service import enqueue_session
 from sessions_app.core.request import parse_request
@@ -83,28 +80,6 @@ def test_session_stopped_while_it_is_prepared_leaves_nothing(place: Place) -> No
     assert place.fresh(session).status == Status.TERMINATED
     assert place.occupied() == {}
     assert place.runtime.list_containers({}) == []
-
-
-def test_missing_image_ends_in_error_with_its_reason(place: Place) -> None:
-    place.image.registry = Registry.objects.create(name="hub", host="hub.example", url="https://hub.example")
-    place.image.save(update_fields=["registry"])
-    session = place.place()
-    ComputeSession.objects.filter(pk=session.pk).update(image_reference="berth/nowhere:1")
-    launch_session(session.pk)
-    end_session(session.pk)
-    ended = place.fresh(session)
-    assert (ended.status, ended.status_reason) == (Status.ERROR, Reason.IMAGE_PULL_FAILED)
-    assert "berth/nowhere:1" in str(ended.status_message)
-    assert place.occupied() == {}
-
-
-def test_image_that_was_built_here_is_never_asked_of_a_registry(place: Place) -> None:
-    place.runtime = SimulatedRuntime(name=place.agent.name, registry=[place.image.reference])
-    adopt_runtime(place.agent.address, place.runtime)
-    session = place.place()
-    launch_session(session.pk)
-    assert place.fresh(session).status_reason == Reason.IMAGE_MISSING
-    assert place.runtime.list_images() == []
 
 
 def test_full_machine_ends_in_error_with_its_reason(place: Place) -> None:
