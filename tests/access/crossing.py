@@ -134,10 +134,12 @@ class Crossing:
 
     @cached_property
     def blind_to(self) -> dict[str, frozenset[str]]:
-        """Kinds of things that are hidden from each. In one domain people see that domain, and members their project."""
+        """Kinds of things that are hidden from each. In one domain people see that domain, and members their project
+        with its presets.
+        """
         everything = frozenset(self.hidden)
         in_domain = everything - {"domain_id", "domain"}
-        in_project = in_domain - {"project_id", "project"}
+        in_project = in_domain - {"project_id", "project", "preset_id"}
         return {
             "stranger": everything,
             "neighbour": everything,
