@@ -120,7 +120,8 @@ def test_engine_of_this_machine_tells_over_its_api_what_the_machine_tells(
         probing.discover(Agent(name="this", address=address), shipped_vendors(), [image])
         for address in addresses
     )
-    assert there == here
+    assert there.disk["size_bytes"] == here.disk["size_bytes"]
+    assert replace(there, disk={}) == replace(here, disk={}), "free space changes while they look"
 
 
 def build_machine(root: Path, fixture: MachineReport) -> None:
