@@ -1,5 +1,6 @@
 """Clock jumps of the portal, PostgreSQL and Redis."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,21 +15,38 @@ LIBRARY = "libfaketime.so.1"
 AHEAD_S, BACK_S = 3 * 3600, -3600
 
 
-@pytest.mark.rare
-def test_clock_set_ahead_and_back_during_launches(world: World, fault: Fault) -> None:
-    """The clock of the portal and its databases was set three hours ahead while the engine kept four launches waiting,
-    and then an hour behind the true time while four more were launched."""
-    offset = world.home / "clock"
-    set_clock(offset, 0)
-    world.portal.kill_supervisor()
-    world.portal.environment |= {
+@pytest.fixture
+def offset(world: World) -> Iterator[Path]:
+    """File that says by how many seconds the clock of the portal is wrong.
+
+    Afterwards the portal runs without it: under libfaketime Python's sleep fails where the clock is
+    behind, and whatever waits in the portal with it.
+    """
+    file = world.home / "clock"
+    set_clock(file, 0)
+    faked = {
         "LD_PRELOAD": faketime(),
-        "FAKETIME_TIMESTAMP_FILE": str(offset),
+        "FAKETIME_TIMESTAMP_FILE": str(file),
         "FAKETIME_NO_CACHE": "1",
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
     }
+    before = dict(world.portal.environment)
+    restart(world, {**before, **faked})
+    yield file
+    restart(world, before)
+
+
+def restart(world: World, environment: dict[str, str]) -> None:
+    world.portal.kill_supervisor()
+    world.portal.environment = environment
     world.portal.start()
     world.connect_app()
+
+
+@pytest.mark.rare
+def test_clock_set_ahead_and_back_during_launches(world: World, offset: Path, fault: Fault) -> None:
+    """The clock of the portal and its databases was set three hours ahead while the engine kept four launches waiting,
+    and then an hour behind the true time while four more were launched."""
     seen = world.portal.beats()
 
     fault.begins()
