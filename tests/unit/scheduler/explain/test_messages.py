@@ -16,6 +16,7 @@ from scheduler.engine import (
     Snapshot,
     plan,
 )
+from scheduler.engine.agent_views import Closure
 from scheduler.explain.messages import message_for
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -165,3 +166,51 @@ def test_the_rule_of_a_placement_group_has_one():
     why = Explanation(ReasonCode.PLACEMENT_RULE, "x86_64", 1, *[ResourceSlots()] * 4)
     with pytest.raises(ValueError, match="names no placement group"):
         message_for(why, "lab")
+
+
+def why(reason: ReasonCode, **facts: object) -> str:
+    slots = ResourceSlots({"cpu": 1000, "mem": GIB, "atom": 2000})
+    common = {"requested": slots, "requested_by_kernel": slots, "best_agent": slots, "group_total": slots}
+    return str(message_for(Explanation(reason, "x86_64", **{"kernel_count": 1, **common, **facts}), "lab"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("closure", "of_all", "of_one"),
+    [
+        (
+            Closure(),
+            "All agents of resource group “lab” that could run it are in maintenance. It starts when one takes",
+            "The agent that this session must run on is in maintenance. It starts when that agent takes",
+        ),
+        (
+            Closure(until=NOW, because="disk change"),
+            "that could run it are in maintenance until 2030-01-01 00:00 UTC: disk change.",
+            "must run on is in maintenance until 2030-01-01 00:00 UTC: disk change.",
+        ),
+        (
+            Closure(sandbox="gvisor"),
+            "No agent of resource group “lab” that could run it has the sandbox gVisor.",
+            "must run on lacks the sandbox gVisor of resource group “lab”. Cancel it and choose another agent.",
+        ),
+    ],
+)
+def test_closed_agents_are_named_with_what_closes_them(closure: Closure, of_all: str, of_one: str) -> None:
+    assert of_all in why(ReasonCode.NO_AGENTS, closure=closure)
+    assert of_one in why(ReasonCode.AGENT_UNAVAILABLE, closure=closure)
+
+
+def test_storage_host_that_too_few_agents_reach_is_named() -> None:
+    unreached = {"unreached_hosts": ("nfs", "scratch")}
+    assert "could run it reaches the storage host of its folders: nfs, scratch." in why(
+        ReasonCode.STORAGE_UNREACHED, **unreached
+    )
+    assert "Each of its 3 containers needs an agent of its own, and too few" in why(
+        ReasonCode.STORAGE_UNREACHED, gang=Gang.SPREAD, kernel_count=3, **unreached
+    )
+
+
+def test_withheld_devices_that_it_waits_for_are_counted() -> None:
+    told = why(ReasonCode.DEVICES_WITHHELD, withheld=ResourceSlots({"atom": 1000}))
+    assert told.startswith("Waits for 2 × ")
+    assert "have 1 × " in told
+    assert "that are in quarantine" in told

@@ -6,16 +6,21 @@ import pytest
 
 from agents.runtime.docker.encoding import RAISE_OOM_SCORE
 from common.values.resources import ResourceSlots
+from sessions_app.core.cluster import ClusterMember
 from sessions_app.core.container_spec import (
+    ClusterAddresses,
+    ClusterPlan,
     KernelPlan,
     MountRequest,
     build_app_argv,
     build_container_spec,
     build_network_spec,
+    home_volume_name,
 )
 
 SESSION = UUID("11111111-1111-4111-8111-111111111111")
 KERNEL = UUID("22222222-2222-4222-8222-222222222222")
+POOLED = UUID("33333333-3333-4333-8333-333333333333")
 
 
 def plan(**changes: object) -> KernelPlan:
@@ -115,3 +120,35 @@ def test_token_of_an_app_comes_from_its_environment() -> None:
     )
     assert '"$BERTH_APP_TOKEN"' in line
     assert "--port=8888 --dir=/home/work/data" in line
+
+
+MAIN, SUB = (ClusterMember(rank, role, 1) for rank, role in enumerate(("main", "sub")))
+
+
+def test_containers_of_one_machine_share_a_network_that_is_large_enough() -> None:
+    pair = plan(cluster=ClusterPlan([MAIN, SUB], SUB))
+    spec = build_container_spec(pair)
+    assert (spec.environment["RANK"], spec.environment["WORLD_SIZE"]) == ("1", "2")
+    assert "sh /" in " ".join(spec.command)
+    assert build_network_spec(pair).prefix == 28
+    many = [ClusterMember(rank, "sub", rank) for rank in range(40)]
+    assert build_network_spec(plan(cluster=ClusterPlan(many, many[0]))).prefix == 26
+
+
+def test_pooled_network_has_the_label_of_no_session() -> None:
+    network = build_network_spec(plan(pooled_network_id=POOLED))
+    assert str(SESSION) not in network.labels.values()
+    assert network.name == f"berth-net-{POOLED.hex}"
+    assert [home_volume_name(KERNEL, attempt) for attempt in (1, 2)] == [
+        f"berth-home-{KERNEL.hex}",
+        f"berth-home-{KERNEL.hex}-2",
+    ]
+
+
+def test_container_of_several_machines_has_its_address_and_the_names_of_all() -> None:
+    hosts = (("main1", "10.215.7.1"), ("sub1", "10.215.7.2"))
+    addresses = ClusterAddresses(subnet="10.215.7.0/24", gateway="10.215.7.254", mtu=1450, hosts=hosts)
+    across = plan(cluster=ClusterPlan([MAIN, SUB], MAIN), addresses=addresses)
+    spec, network = build_container_spec(across), build_network_spec(across)
+    assert (spec.address, spec.hosts) == ("10.215.7.1", hosts)
+    assert (network.subnet, network.gateway, network.mtu) == ("10.215.7.0/24", "10.215.7.254", 1450)
