@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from functools import partial
 
 import structlog
-from django.db import connection
 
 from agents.events import ImageTransferProgressed
 from agents.machine_images.transfers import image_lock, record_arrival, record_failure
@@ -61,14 +60,7 @@ def start_transfers() -> None:
     fail_late_transfers()
     agents = connected_agents().filter(last_error="", pk__in=ImageTransfer.objects.active().values("agent"))
     waiting = list(agents.values_list("pk", flat=True))
-    _pool.run({agent_id: partial(_carry_in_thread, agent_id) for agent_id in waiting}, timeout_s=0)
-
-
-def _carry_in_thread(agent_id: int) -> None:
-    try:
-        carry_out(agent_id)
-    finally:
-        connection.close()  # of this thread
+    _pool.run({agent_id: partial(carry_out, agent_id) for agent_id in waiting}, timeout_s=0)
 
 
 def fail_late_transfers() -> None:

@@ -194,6 +194,6 @@ def _observation_or_fault(agent: Agent) -> Observation | RuntimeFault:
         return observe(runtime_of(agent))
     except RuntimeFault as fault:
         return fault
-    except Exception as error:
+    except Exception as error:  # whatever a machine answers, the others are observed
         log.warning("observation.failed", agent=agent.name, exc_info=error)
         return RuntimeUnavailable(f"Engine {agent.address} answers like no engine: {error!r}")
