@@ -104,6 +104,12 @@ class VFolder(models.Model):
     size_bytes = models.BigIntegerField(
         default=0, editable=False, help_text="Size as last measured, plus what the portal has written since."
     )
+    quota_bytes = models.BigIntegerField(
+        null=True,
+        blank=True,
+        editable=False,
+        help_text="Largest size of the folder; null: no limit of its own.",
+    )
     measured_at = models.DateTimeField(null=True, blank=True, editable=False)
     is_size_whole = models.BooleanField(
         default=True, editable=False, help_text="false if the folder is larger than was counted."
@@ -124,6 +130,7 @@ class VFolder(models.Model):
                 condition=Q(state__in=[state.value for state in FolderState]), name="folder_state_is_known"
             ),
             models.CheckConstraint(condition=Q(size_bytes__gte=0), name="folder_size_not_negative"),
+            models.CheckConstraint(condition=Q(quota_bytes__gt=0), name="folder_quota_positive"),
             models.UniqueConstraint(
                 fields=("owner", "name"),
                 condition=Q(state=FolderState.READY.value),

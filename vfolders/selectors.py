@@ -22,6 +22,7 @@ from vfolders.core.permissions import Action, Relation, allowed_actions
 from vfolders.core.states import FolderState
 from vfolders.models import StorageHost, VFolder
 from vfolders.storage.base import StorageBackend, StorageUnavailable
+from vfolders.storage.files import FolderFiles
 from vfolders.storage.registry import open_storage
 
 NOBODY = 0  # not a user id; None would match folders of projects, which have no owner
@@ -130,9 +131,19 @@ def _is_own(actor: Actor, folder: VFolder) -> bool:
     return bool({Relation.OWNER, Relation.MEMBER} & set(_relations(actor, folder)))
 
 
+def backend_of(host: StorageHost) -> StorageBackend:
+    """Return the storage backend of a host. Raises StorageUnavailable if its settings are invalid."""
+    return open_storage(host.kind, host.config)
+
+
 def storage_of(folder: VFolder) -> StorageBackend:
-    """Return the storage backend that holds the folder's files."""
-    return open_storage(folder.host.kind, folder.host.config)
+    """Return the storage backend that holds the folder."""
+    return backend_of(folder.host)
+
+
+def files_of(folder: VFolder) -> FolderFiles:
+    """Return the files of the folder."""
+    return FolderFiles(storage_of(folder), folder.pk)
 
 
 def mount_source(folder: VFolder) -> str:
@@ -141,7 +152,7 @@ def mount_source(folder: VFolder) -> str:
     """
     if folder.state != FolderState.READY:
         raise StorageUnavailable(_("The folder “{folder}” is being deleted.").format(folder=folder.name))
-    return storage_of(folder).mount_source(folder.pk)
+    return storage_of(folder).folder_path(folder.pk)
 
 
 def folder_mount(folder: VFolder, *, is_portal_machine: bool) -> FolderMount:

@@ -29,11 +29,11 @@ from vfolders.ports import deletion_objection
 from vfolders.selectors import (
     access_folder,
     access_storage_host,
+    backend_of,
     host_refusals,
     storage_of,
     usual_storage_host,
 )
-from vfolders.storage.registry import open_storage
 
 log = structlog.get_logger(__name__)
 
@@ -45,7 +45,7 @@ def ensure_default_host() -> StorageHost:
     host = StorageHost.objects.filter(is_default=True).first()
     if host is None:
         host = StorageHost.objects.create(name="local", config={"root": "folders"}, is_default=True)
-    open_storage(host.kind, host.config).prepare()
+    backend_of(host).prepare()
     return host
 
 
@@ -55,16 +55,16 @@ def mark_storage() -> None:
     """
     for host in StorageHost.objects.all():
         with suppress(BerthError):  # of one that is away: at the next start
-            open_storage(host.kind, host.config).create_folder(_mark_of(host))
+            backend_of(host).create_folder(_mark_of(host))
 
 
 def is_marked(host: StorageHost) -> bool:
     """Return True if this process sees the files of the host that `mark_storage` marked."""
     try:
-        open_storage(host.kind, host.config).list_directory(_mark_of(host), (), limit=1)
+        with backend_of(host).opened(_mark_of(host)):
+            return True
     except BerthError:
         return False
-    return True
 
 
 def _mark_of(host: StorageHost) -> UUID:

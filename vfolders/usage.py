@@ -23,7 +23,7 @@ from common.messaging.dispatch import TaskName, enqueue_on_commit
 from vfolders import lifecycle
 from vfolders.core.states import FolderState
 from vfolders.models import VFolder
-from vfolders.selectors import storage_of
+from vfolders.selectors import files_of
 from vfolders.storage.base import BACKGROUND, Effort, Usage
 
 log = structlog.get_logger(__name__)
@@ -74,7 +74,7 @@ def _due_folders() -> QuerySet[VFolder]:
 def measure(folder: VFolder, effort: Effort) -> Usage:
     """Measure the folder, store the result and return it. Raises StorageUnavailable."""
     began, began_s = clock.now(), time.monotonic()
-    usage = storage_of(folder).measure(folder.pk, effort)
+    usage = files_of(folder).measure(effort)
     store_measurement(folder, usage, at=began, took_s=time.monotonic() - began_s)
     return usage
 

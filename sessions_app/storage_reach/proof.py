@@ -29,9 +29,9 @@ from common.errors import BerthError
 from common.values.stored_message import one_line
 from vfolders.core.mounts import FolderMount
 from vfolders.models import StorageHost
-from vfolders.selectors import mount_from
+from vfolders.selectors import backend_of, mount_from
 from vfolders.storage.base import StorageBackend
-from vfolders.storage.registry import open_storage
+from vfolders.storage.files import FolderFiles
 
 TARGET = "/storage"
 PROGRAM = "look.sh"
@@ -46,7 +46,7 @@ def prove(host: StorageHost, agent: Agent, image_ids: Sequence[str]) -> str:
 
     `image_ids` are images that may run as root on machines. One proof of a pair at a time.
     """
-    storage, folder_id = open_storage(host.kind, host.config), proof_folder(host, agent)
+    storage, folder_id = backend_of(host), proof_folder(host, agent)
     try:
         storage.delete_folder(folder_id)  # of a proof that was killed
         storage.create_folder(folder_id)
@@ -69,8 +69,9 @@ def _prove_in(
     storage: StorageBackend, folder_id: UUID, host: StorageHost, agent: Agent, image_ids: Sequence[str]
 ) -> str:
     word, answer = token_hex(16), token_hex(16)
-    storage.write_file(folder_id, (word,), [word.encode()])
-    mount = mount_from(host, storage.mount_source(folder_id), is_portal_machine=agent.is_local)
+    files = FolderFiles(storage, folder_id)
+    files.write_file((word,), [word.encode()])
+    mount = mount_from(host, storage.folder_path(folder_id), is_portal_machine=agent.is_local)
     try:
         runtime = runtime_of(agent)
         image_id = helper_image(runtime, image_ids)
@@ -83,7 +84,7 @@ def _prove_in(
         raise
     except RuntimeFault as fault:
         return f"The machine cannot mount it: {_without(host.volume_secret, one_line(fault))}"
-    return why_not or _read_answer(storage, folder_id, answer)
+    return why_not or _read_answer(files, answer)
 
 
 def _look(runtime: ContainerRuntime, image_id: str, mount: FolderMount, word: str, answer: str) -> str:
@@ -99,9 +100,9 @@ def _look(runtime: ContainerRuntime, image_id: str, mount: FolderMount, word: st
     return ""
 
 
-def _read_answer(storage: StorageBackend, folder_id: UUID, answer: str) -> str:
+def _read_answer(files: FolderFiles, answer: str) -> str:
     try:
-        opened = storage.open_file(folder_id, (answer,))
+        opened = files.open_file((answer,))
     except BerthError as error:
         return f"What the machine writes does not arrive: {error.message}"
     with opened.stream as stream:

@@ -59,7 +59,7 @@ from tests.factories_entrance import make_invitation
 from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_sessions import Place, make_place
 from vfolders.models import VFolder
-from vfolders.selectors import storage_of
+from vfolders.selectors import files_of
 
 FILE, LIMIT = "a.txt", "By day"
 PEOPLE_FILE = b"email,name\nfrom-a-file@berth.example,Ada\n"
@@ -432,7 +432,7 @@ def sign_in(user: User) -> str:
 def undone(world: World, *, needs_file: bool = False) -> Iterator[None]:
     """What happens inside did not happen: rows are rolled back, and the folder's file is there each time."""
     if needs_file:
-        storage_of(world.folder).write_file(world.folder.pk, (FILE,), [b"x"])
+        files_of(world.folder).write_file((FILE,), [b"x"])
     with transaction.atomic():
         yield
         transaction.set_rollback(True)

@@ -26,7 +26,7 @@ from vfolders.core.paths import (
 )
 from vfolders.core.permissions import Action
 from vfolders.models import VFolder
-from vfolders.selectors import access_folder, storage_of
+from vfolders.selectors import access_folder, files_of
 from vfolders.storage.base import (
     INTERACTIVE,
     Entry,
@@ -45,20 +45,20 @@ def list_directory(*, actor: Actor, folder_id: UUID, path: str) -> Listing:
     """Return at most LISTED_ENTRIES entries of the directory `path`; "" is the folder itself."""
     folder = access_folder(actor, folder_id, Action.READ)
     components = _on_disk(folder, _parse(parse_directory, path))
-    return storage_of(folder).list_directory(folder.pk, components, limit=LISTED_ENTRIES)
+    return files_of(folder).list_directory(components, limit=LISTED_ENTRIES)
 
 
 def is_directory(*, actor: Actor, folder_id: UUID, path: str) -> bool:
     """Return True for a directory, False for a file, link or device. Raises EntryMissing."""
     folder = access_folder(actor, folder_id, Action.READ)
     components = _on_disk(folder, _parse(parse_directory, path))
-    return components == ROOT or storage_of(folder).stat(folder.pk, components).kind is EntryKind.DIRECTORY
+    return components == ROOT or files_of(folder).stat(components).kind is EntryKind.DIRECTORY
 
 
 def open_file(*, actor: Actor, folder_id: UUID, path: str) -> OpenFile:
     """Open the regular file `path` for reading."""
     folder = access_folder(actor, folder_id, Action.READ)
-    return storage_of(folder).open_file(folder.pk, _on_disk(folder, _parse(parse_path, path)))
+    return files_of(folder).open_file(_on_disk(folder, _parse(parse_path, path)))
 
 
 def write_file(
@@ -74,7 +74,7 @@ def write_file(
 
     metered = usage.MeteredUpload(folder, chunks, expected=expected_bytes, replaced=replaced)
     try:
-        entry = storage_of(folder).write_file(folder.pk, components, metered)
+        entry = files_of(folder).write_file(components, metered)
     except BaseException:
         metered.release()
         raise
@@ -88,9 +88,9 @@ def make_directory(*, actor: Actor, folder_id: UUID, path: str) -> Entry:
     folder = access_folder(actor, folder_id, Action.WRITE)
     components = _on_disk(folder, _parse(parse_path, path.removesuffix("/")), new=check_new_name)
 
-    storage_of(folder).make_directory(folder.pk, components)
+    files_of(folder).make_directory(components)
     _record(actor, "vfolders.make_directory", folder, components)
-    return storage_of(folder).stat(folder.pk, components)
+    return files_of(folder).stat(components)
 
 
 def delete_entry(*, actor: Actor, folder_id: UUID, path: str) -> None:
@@ -103,11 +103,11 @@ def delete_entry(*, actor: Actor, folder_id: UUID, path: str) -> None:
     folder = access_folder(actor, folder_id, Action.WRITE)
     components = _parse(parse_path, path.removesuffix("/"))
     try:
-        gone = storage_of(folder).stat(folder.pk, components)
+        gone = files_of(folder).stat(components)
     except EntryMissing as error:
         raise _missing_to_delete(folder, components, error) from error
 
-    storage_of(folder).delete_entry(folder.pk, components)
+    files_of(folder).delete_entry(components)
     if gone.kind is EntryKind.DIRECTORY:
         usage.measure_soon(folder)
     else:
@@ -123,7 +123,7 @@ def measure_folder(*, actor: Actor, folder_id: UUID) -> Usage:
 def _size_of_file(folder: VFolder, path: EntryPath) -> int:
     """Return the size that replacing the entry frees; 0 for a directory or a missing entry."""
     try:
-        return storage_of(folder).stat(folder.pk, path).size_bytes
+        return files_of(folder).stat(path).size_bytes
     except (EntryMissing, WrongKind):
         return 0
 
@@ -171,7 +171,7 @@ def _name_on_disk(folder: VFolder, parent: EntryPath, name: str, new: Callable[[
 
 def _is_there(folder: VFolder, path: EntryPath) -> bool:
     try:
-        storage_of(folder).stat(folder.pk, path)
+        files_of(folder).stat(path)
     except (EntryMissing, WrongKind):
         return False
     return True

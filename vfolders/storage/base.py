@@ -1,22 +1,23 @@
 """Port to storage hosts, independent of how the bytes are stored.
 
-A folder is identified by its id only. Paths are tuples of safe components from vfolders.core.paths;
-ROOT is the folder itself. Sessions write into the same folders concurrently and may create symbolic
-links, FIFOs, devices and hard links or rename entries between two steps. An implementation must
-never follow a link, never open anything but regular files and directories, and never reach outside
-the folder.
+A backend gives each folder, which is known by its id only, a directory on this machine.
+`storage/files.py` has the operations on files in it, the same for every backend.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import BinaryIO
+from typing import BinaryIO, ClassVar
 from uuid import UUID
 
+from django.utils.translation import gettext as _
+
 from common.errors import Conflict, LimitExceeded, NotFound, Unavailable
-from vfolders.core.paths import EntryPath
+from vfolders.storage import descriptors
+from vfolders.storage.descriptors import Owner
 
 
 class EntryKind(StrEnum):
@@ -116,18 +117,50 @@ class StorageUnavailable(Unavailable):
     default_code = "storage_unavailable"
 
 
+class Capability(StrEnum):
+    """Ability of a storage host beyond keeping folders."""
+
+    QUOTA = "quota"  # the file system itself refuses writes above a folder's quota
+    USAGE = "usage"  # the file system knows a folder's size without a walk
+    CLONE = "clone"  # a copy of a folder takes no time and no space
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Bytes of a whole storage host. `free_bytes` is what new files may take."""
+
+    total_bytes: int
+    free_bytes: int
+
+
 class StorageBackend(ABC):
     """One storage host.
-    Thread-safe; keeps nothing open between calls. Raises only the errors above.
+
+    Thread-safe; keeps nothing open between calls. Every call may be repeated, also after a crash in
+    the middle. Raises only the errors above.
     """
+
+    capabilities: ClassVar[frozenset[Capability]] = frozenset()
+
+    def __init__(self, owner: Owner) -> None:
+        self.owner = owner
+        """User of the containers, to whom everything inside folders belongs."""
 
     @abstractmethod
     def prepare(self) -> None:
-        """Prepare the host for its first folder. Idempotent."""
+        """Prepare the host for its first folder, and again after a start of the machine."""
 
     @abstractmethod
-    def create_folder(self, folder_id: UUID) -> None:
-        """Create the empty folder. Idempotent."""
+    def lacks(self) -> tuple[str, ...]:
+        """Return what this machine lacks for the host, as sentences for administrators; () if nothing."""
+
+    @abstractmethod
+    def space(self) -> Space:
+        """Return how full the host is. Raises StorageUnavailable."""
+
+    @abstractmethod
+    def create_folder(self, folder_id: UUID, *, quota_bytes: int | None = None) -> None:
+        """Create the empty folder. Idempotent; a present folder keeps its content and its quota."""
 
     @abstractmethod
     def delete_folder(self, folder_id: UUID) -> None:
@@ -138,43 +171,42 @@ class StorageBackend(ABC):
         """
 
     @abstractmethod
-    def mount_source(self, folder_id: UUID) -> str:
-        """Return the absolute path on the machine for a bind mount. Raises StorageUnavailable."""
-
-    @abstractmethod
-    def list_directory(self, folder_id: UUID, path: EntryPath, *, limit: int) -> Listing:
-        """Return at most `limit` entries of the directory. Raises EntryMissing, WrongKind."""
-
-    @abstractmethod
-    def stat(self, folder_id: UUID, path: EntryPath) -> Entry:
-        """Return the entry itself; a link is not followed. `path` is not ROOT. Raises EntryMissing."""
-
-    @abstractmethod
-    def open_file(self, folder_id: UUID, path: EntryPath) -> OpenFile:
-        """Open a regular file. Never waits for a writer of a FIFO. Raises EntryMissing, WrongKind."""
-
-    @abstractmethod
-    def write_file(self, folder_id: UUID, path: EntryPath, chunks: Iterable[bytes]) -> Entry:
-        """Write a whole file: readers see the old or the new content, never a part, and it survives
-        a power failure.
-
-        Missing parent directories are created. A link of that name is replaced, not followed. If
-        `chunks` raises, the old content stays. Raises WrongKind (a directory has the name),
-        StorageFull.
+    def folder_path(self, folder_id: UUID) -> str:
+        """Return the absolute path of the folder on this machine, for a bind mount.
+        Raises StorageUnavailable.
         """
 
     @abstractmethod
-    def make_directory(self, folder_id: UUID, path: EntryPath) -> None:
-        """Create the directory and its missing parents. Raises EntryExists, WrongKind, StorageFull."""
+    def _open_folder(self, folder_id: UUID) -> int:
+        """Return a descriptor of the folder's directory. Raises OSError."""
 
-    @abstractmethod
-    def delete_entry(self, folder_id: UUID, path: EntryPath) -> None:
-        """Remove a file, a link, or a directory with all its content.
-        Raises EntryMissing, EntryBusy.
-        """
+    @contextmanager
+    def opened(self, folder_id: UUID) -> Iterator[int]:
+        """Yield a descriptor of the folder's directory. Raises StorageUnavailable."""
+        try:
+            folder = self._open_folder(folder_id)
+        except OSError as error:
+            raise StorageUnavailable(
+                _("The folder's files are not on its storage host: {error}.").format(error=error.strerror),
+                hint=_("Ask an administrator whether the host is mounted."),
+            ) from error
+        with descriptors.closing(folder):
+            yield folder
 
-    @abstractmethod
-    def measure(self, folder_id: UUID, effort: Effort = INTERACTIVE) -> Usage:
-        """Return the apparent size of all regular files at any depth.
-        A hard-linked file counts once; links are not followed.
+    def set_quota(self, folder_id: UUID, quota_bytes: int | None) -> None:
+        """Let the file system refuse writes that make the folder larger; None removes the quota.
+        Only with Capability.QUOTA.
         """
+        raise NotImplementedError(self)
+
+    def used_bytes(self, folder_id: UUID) -> int:
+        """Return the folder's size as the file system counts it, within a second.
+        Only with Capability.USAGE.
+        """
+        raise NotImplementedError(self)
+
+    def clone_folder(self, source_id: UUID, target_id: UUID) -> None:
+        """Create the folder `target_id` with the present content of the other. Does nothing if it is
+        there. Only with Capability.CLONE.
+        """
+        raise NotImplementedError(self)

@@ -17,7 +17,7 @@ from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_sessions import make_place
 from vfolders.models import VFolder
 from vfolders.selectors import mount_source
-from vfolders.storage.backends.local import LocalStorage
+from vfolders.storage.files import FolderFiles
 
 pytestmark = [
     pytest.mark.django_db,
@@ -118,7 +118,7 @@ def test_a_new_name_is_looked_for_without_reading_the_directory(
     people: People, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, api = make_folder(people.member), api_client(people.member)
-    monkeypatch.setattr(LocalStorage, "list_directory", None)
+    monkeypatch.setattr(FolderFiles, "list_directory", None)
     put = {"content_type": "application/octet-stream"}
     long = "\u0958" * 60  # 180 bytes that form C makes 360 of
     for name in (*NAMES, APART):

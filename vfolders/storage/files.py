@@ -1,0 +1,224 @@
+"""Operations on the files of a folder, the same on every storage host.
+
+Paths are tuples of safe components from vfolders.core.paths; ROOT is the folder itself. Sessions
+write into the same folders concurrently and may create symbolic links, FIFOs, devices and hard links
+or rename entries between two steps. No operation follows a link, opens anything but regular files
+and directories, or reaches outside the folder.
+"""
+
+import errno
+import itertools
+import os
+import stat
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from uuid import UUID
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
+
+from common.errors import BerthError, InvalidInput, PermissionDenied
+from vfolders.core.paths import ROOT, EntryPath, display_name
+from vfolders.storage import descriptors, measuring
+from vfolders.storage.base import (
+    INTERACTIVE,
+    Effort,
+    Entry,
+    EntryBusy,
+    EntryExists,
+    EntryKind,
+    EntryMissing,
+    Listing,
+    OpenFile,
+    StorageBackend,
+    StorageFull,
+    StorageUnavailable,
+    Usage,
+    WrongKind,
+)
+from vfolders.storage.descriptors import closing
+
+
+class FolderFiles:
+    """Files of one folder. Thread-safe; keeps nothing open between calls but what it returns.
+    Raises only the errors of `storage/base.py`.
+    """
+
+    def __init__(self, storage: StorageBackend, folder_id: UUID) -> None:
+        self._storage = storage
+        self._folder_id = folder_id
+
+    def list_directory(self, path: EntryPath, *, limit: int) -> Listing:
+        """Return at most `limit` entries of the directory. Raises EntryMissing, WrongKind."""
+        with (
+            self._opened() as folder,
+            translated(path),
+            descriptors.descend(folder, path) as directory,
+        ):
+            with os.scandir(directory) as found:
+                names = [entry.name for entry in itertools.islice(found, limit + 1)]
+            entries = [entry for name in names[:limit] if (entry := _entry_or_none(directory, name))]
+        entries.sort(key=lambda entry: (entry.kind != EntryKind.DIRECTORY, entry.name.casefold(), entry.name))
+        return Listing(entries=tuple(entries), is_complete=len(names) <= limit)
+
+    def stat(self, path: EntryPath) -> Entry:
+        """Return the entry itself; a link is not followed. `path` is not ROOT. Raises EntryMissing."""
+        with self._opened_parent(path) as parent:
+            return _entry(path[-1], os.stat(path[-1], dir_fd=parent, follow_symlinks=False))
+
+    def open_file(self, path: EntryPath) -> OpenFile:
+        """Open a regular file. Never waits for a writer of a FIFO. Raises EntryMissing, WrongKind."""
+        with self._opened_parent(path) as parent:
+            stream = os.fdopen(descriptors.open_regular(parent, path[-1]), "rb", buffering=0)
+        status = os.fstat(stream.fileno())
+        return OpenFile(
+            stream=stream,
+            size_bytes=status.st_size,
+            modified_at=_instant(status.st_mtime),
+            etag=f"{status.st_ino:x}-{status.st_size:x}-{status.st_mtime_ns:x}",
+        )
+
+    def write_file(self, path: EntryPath, chunks: Iterable[bytes]) -> Entry:
+        """Write a whole file: readers see the old or the new content, never a part, and it survives
+        a power failure.
+
+        Missing parent directories are created. A link of that name is replaced, not followed. If
+        `chunks` raises, the old content stays. Raises WrongKind (a directory has the name),
+        StorageFull.
+        """
+        with (
+            self._opened() as folder,
+            translated(path),
+            descriptors.descend(folder, path[:-1], create_for=self._storage.owner) as parent,
+        ):
+            return self._replace_file(parent, path[-1], chunks)
+
+    def make_directory(self, path: EntryPath) -> None:
+        """Create the directory and its missing parents. Raises EntryExists, WrongKind, StorageFull."""
+        with (
+            self._opened() as folder,
+            translated(path),
+            descriptors.descend(folder, path[:-1], create_for=self._storage.owner) as parent,
+        ):
+            descriptors.make_directory(parent, path[-1], self._storage.owner)
+
+    def delete_entry(self, path: EntryPath) -> None:
+        """Remove a file, a link, or a directory with all its content.
+        Raises EntryMissing, EntryBusy.
+        """
+        with self._opened_parent(path) as parent:
+            descriptors.remove(parent, path[-1])
+
+    def measure(self, effort: Effort = INTERACTIVE) -> Usage:
+        """Return the apparent size of all regular files at any depth.
+        A hard-linked file counts once; links are not followed.
+        """
+        with self._opened() as folder, translated(ROOT):
+            return measuring.measure(folder, effort)
+
+    @contextmanager
+    def _opened(self) -> Iterator[int]:
+        with self._storage.opened(self._folder_id) as folder:
+            yield folder
+
+    @contextmanager
+    def _opened_parent(self, path: EntryPath) -> Iterator[int]:
+        with (
+            self._opened() as folder,
+            translated(path),
+            descriptors.descend(folder, path[:-1]) as parent,
+        ):
+            yield parent
+
+    def _replace_file(self, parent: int, name: str, chunks: Iterable[bytes]) -> Entry:
+        if _is_directory(parent, name):
+            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+        temporary = f".upload-{uuid.uuid4().hex}"
+        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=parent)
+        with closing(file):
+            try:
+                for chunk in chunks:
+                    _write_all(file, chunk)
+                self._storage.owner.adopt(file, 0o644)
+                os.fsync(file)
+                os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(temporary, dir_fd=parent)
+                raise
+            os.fsync(parent)
+            return _entry(name, os.fstat(file))
+
+
+def _write_all(file: int, chunk: bytes) -> None:
+    rest = memoryview(chunk)
+    while rest:
+        rest = rest[os.write(file, rest) :]
+
+
+def _is_directory(parent: int, name: str) -> bool:
+    try:
+        return stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def _entry_or_none(directory: int, name: str) -> Entry | None:
+    """Return the entry, or None if it vanished after the directory was listed."""
+    try:
+        return _entry(name, os.stat(name, dir_fd=directory, follow_symlinks=False))
+    except FileNotFoundError:
+        return None
+
+
+def _entry(name: str, status: os.stat_result) -> Entry:
+    kind = _KINDS.get(stat.S_IFMT(status.st_mode), EntryKind.OTHER)
+    size_bytes = status.st_size if kind is EntryKind.FILE else 0
+    return Entry(name=name, kind=kind, size_bytes=size_bytes, modified_at=_instant(status.st_mtime))
+
+
+_KINDS = {stat.S_IFREG: EntryKind.FILE, stat.S_IFDIR: EntryKind.DIRECTORY, stat.S_IFLNK: EntryKind.LINK}
+_LAST_INSTANT_S = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
+
+
+def _instant(seconds: float) -> datetime:
+    """Return the time, clamped to valid dates, because sessions may set any time on a file."""
+    return datetime.fromtimestamp(min(max(seconds, 0.0), _LAST_INSTANT_S), UTC)
+
+
+_ERRORS: dict[int | None, tuple[type[BerthError], str]] = {
+    errno.ENOENT: (EntryMissing, gettext_noop("There is no {name} in this folder.")),
+    errno.ENOTDIR: (
+        WrongKind,
+        gettext_noop("A part of {name} is not a directory; links are not followed here."),
+    ),
+    errno.ELOOP: (WrongKind, gettext_noop("{name} is a link; links are not followed here.")),
+    errno.EISDIR: (WrongKind, gettext_noop("{name} is a directory.")),
+    errno.EEXIST: (EntryExists, gettext_noop("There is already an entry named {name}.")),
+    errno.ENOTEMPTY: (EntryBusy, gettext_noop("{name} is changing just now. Try again.")),
+    errno.ENOSPC: (StorageFull, gettext_noop("The storage host has no room left for {name}.")),
+    errno.EDQUOT: (StorageFull, gettext_noop("The storage quota leaves no room for {name}.")),
+    errno.EFBIG: (StorageFull, gettext_noop("{name} is larger than the storage host can hold.")),
+    errno.ENAMETOOLONG: (InvalidInput, gettext_noop("{name} is too long for the storage host.")),
+    errno.EACCES: (PermissionDenied, gettext_noop("The permissions set on {name} forbid this.")),
+    errno.EPERM: (PermissionDenied, gettext_noop("The permissions set on {name} forbid this.")),
+}
+_OTHER_ERROR = (StorageUnavailable, gettext_noop("The storage host failed: {error}."))
+
+
+@contextmanager
+def translated(path: EntryPath) -> Iterator[None]:
+    """Translate OSErrors about `path` into the errors of the storage port."""
+    name = f"“{display_name('/'.join(path))}”" if path else _("the folder")
+    try:
+        yield
+    except descriptors.NotARegularFile as error:
+        raise WrongKind(_("{name} is a link or a device, not a file.").format(name=name)) from error
+    except descriptors.StillChanging as error:
+        sentence = _("{name} is large or still changing. Deleting again goes on.")
+        raise EntryBusy(sentence.format(name=name)) from error
+    except OSError as error:
+        kind, sentence = _ERRORS.get(error.errno, _OTHER_ERROR)
+        raise kind(_(sentence).format(name=name, error=error.strerror)) from error
