@@ -2,12 +2,15 @@
 
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from accounts.models import Project, User
+from common import clock
 from common.actors import Actor, ActorKind
 from tests.factories import actor_for
 from vfolders import services
-from vfolders.models import StorageHost, VFolder
+from vfolders.core.permissions import Right
+from vfolders.models import FolderShare, StorageHost, VFolder
 
 _numbers = count(1)
 
@@ -31,3 +34,11 @@ def superadmin_actor(user: User) -> Actor:
     return Actor(
         kind=ActorKind.USER, user_id=user.pk, label=user.email, domain_id=user.domain_id, is_superadmin=True
     )
+
+
+def make_share(
+    folder: VFolder, person: User | None = None, *, right: Right = Right.READ, **columns: Any
+) -> FolderShare:
+    """Share the folder with a person, who has accepted, or with the project in `columns`."""
+    accepted = {"accepted_at": clock.now()}
+    return FolderShare.objects.create(folder=folder, user=person, right=right.value, **accepted | columns)

@@ -5,7 +5,18 @@
 from collections.abc import Iterator, Sequence
 from uuid import UUID
 
-from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, Q, QuerySet
+from django.db.models import (
+    BooleanField,
+    Case,
+    Exists,
+    ExpressionWrapper,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Value,
+    When,
+)
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
@@ -14,13 +25,14 @@ from accounts.core.limits import Scope
 from accounts.core.roles import ProjectRole
 from accounts.models import Membership
 from accounts.selectors import overseen_domain_id, sees_everything
+from common import clock
 from common.actors import Actor
 from common.errors import Conflict, NotFound, PermissionDenied
 from common.values.text import quoted
 from vfolders.core.mounts import FolderMount, path_mount, volume_mount
-from vfolders.core.permissions import Action, Relation, allowed_actions
+from vfolders.core.permissions import RELATION_OF, SHARED, Action, Relation, Right, allowed_actions
 from vfolders.core.states import FolderState
-from vfolders.models import StorageHost, VFolder
+from vfolders.models import FolderShare, StorageHost, VFolder
 from vfolders.storage.base import StorageBackend, StorageUnavailable
 from vfolders.storage.files import FolderFiles
 from vfolders.storage.registry import open_storage
@@ -29,8 +41,8 @@ NOBODY = 0  # not a user id; None would match folders of projects, which have no
 
 
 def visible_folders(actor: Actor) -> QuerySet[VFolder]:
-    """Folders of the actor and the actor's projects; all of the domain for its admins and monitors;
-    all for superadmins.
+    """Folders of the actor and the actor's projects, and those shared with either; all of the domain
+    for its admins and monitors; all for superadmins.
 
     Each row carries what `actions_on` needs. One query, and one to find whether the actor oversees
     a domain.
@@ -39,6 +51,7 @@ def visible_folders(actor: Actor) -> QuerySet[VFolder]:
     memberships = Membership.objects.filter(
         project_id=OuterRef("project_id"), project__is_active=True, user_id=person_id
     )
+    shares = effective_shares(actor).filter(folder_id=OuterRef("pk"))
     overseen = Q(domain__isnull=False) if sees_everything(actor) else Q(domain_id=overseen_domain_id(actor))
     return (
         VFolder.objects.filter(state=FolderState.READY.value)
@@ -46,17 +59,41 @@ def visible_folders(actor: Actor) -> QuerySet[VFolder]:
         .annotate(
             is_member=Exists(memberships),
             is_project_admin=Exists(memberships.filter(role=ProjectRole.ADMIN.value)),
+            shared_right=Subquery(shares.order_by(_MOST_FIRST).values("right")[:1]),
             is_overseen=ExpressionWrapper(overseen, output_field=BooleanField()),
         )
-        .filter(Q(owner_id=person_id) | Q(is_member=True) | Q(is_overseen=True))
+        .filter(Q(owner_id=person_id) | Q(is_member=True) | Q(is_overseen=True) | shared_with(actor))
     )
 
 
-def own_folders(actor: Actor) -> QuerySet[VFolder]:
-    """Folders of the actor and the actor's projects: those of the visible ones that the actor works
-    with.
+# Of several shares the one that gives most decides.
+_MOST_FIRST = Case(*(When(right=right.value, then=Value(rank)) for rank, right in enumerate(Right))).desc()
+
+
+def effective_shares(actor: Actor) -> QuerySet[FolderShare]:
+    """Shares with the actor, or with an active project of the actor, that are accepted and have not
+    expired, within the actor's domain.
     """
-    return visible_folders(actor).filter(Q(owner_id=actor.user_id or NOBODY) | Q(is_member=True))
+    person_id = actor.user_id or NOBODY
+    memberships = Membership.objects.filter(user_id=person_id, project__is_active=True)
+    return FolderShare.objects.filter(
+        Q(user_id=person_id) | Q(project_id__in=memberships.values("project_id")),
+        Q(expires_at=None) | Q(expires_at__gt=clock.now()),
+        accepted_at__isnull=False,
+        folder__domain_id=actor.domain_id or NOBODY,
+    )
+
+
+def shared_with(actor: Actor) -> Q:
+    """Return the condition that a folder is shared with the actor or a project of the actor."""
+    return Q(pk__in=effective_shares(actor).values("folder_id"))
+
+
+def own_folders(actor: Actor) -> QuerySet[VFolder]:
+    """Folders that the actor works with: own ones, those of the actor's projects, and shared ones."""
+    return visible_folders(actor).filter(
+        Q(owner_id=actor.user_id or NOBODY) | Q(is_member=True) | shared_with(actor)
+    )
 
 
 def actions_on(actor: Actor, folder: VFolder) -> frozenset[Action]:
@@ -83,14 +120,14 @@ def _allowed(actor: Actor, folder: VFolder | None, action: Action) -> VFolder:
 
 
 def mountable_candidates(actor: Actor, references: Sequence[str]) -> list[VFolder]:
-    """Return the visible folders with one of these ids or names, personal ones first, for
+    """Return the visible folders with one of these ids or names, own ones first, for
     `access_mountable_folder`. At most 2 queries; none without references.
     """
     if not references:
         return []
     ids = [folder_id for reference in references if (folder_id := _id_in(reference))]
     found = visible_folders(actor).filter(Q(pk__in=ids) | Q(name__in=references))
-    return sorted(found, key=lambda folder: folder.owner_id is None)
+    return sorted(found, key=lambda folder: not _is_owner(actor, folder))
 
 
 def access_mountable_folder(
@@ -99,22 +136,27 @@ def access_mountable_folder(
     """Return the candidate with this id or name that the actor may mount; of several with one name,
     the actor's own. No query.
 
-    Raises NotFound, PermissionDenied, Conflict (several projects of the actor have a folder of that
-    name).
+    Raises NotFound, PermissionDenied, Conflict (several folders of that name belong to projects of the
+    actor or are shared with the actor).
     """
     action = Action.MOUNT_READONLY if is_readonly else Action.MOUNT
     if folder_id := _id_in(reference):
         return _allowed(actor, next((each for each in candidates if each.pk == folder_id), None), action)
-    named = [each for each in candidates if each.name == reference and _is_own(actor, each)]
+    named = [each for each in candidates if each.name == reference and _is_to_work_with(actor, each)]
     if not named:
         raise NotFound(
             _("There is no folder {name} among yours.").format(name=quoted(reference, 64)),
             hint=_("Create it on the page Data, or check its name."),
         )
-    if len(named) > 1 and named[0].owner_id is None:
+    if len(named) > 1 and not _is_owner(actor, named[0]):
         ids = ", ".join(str(folder.pk) for folder in named)
+        sentence = (
+            _("Several of the folders that you share are called “{folder}”.")
+            if any(each.shared_right for each in named)  # type: ignore[attr-defined]
+            else _("Several of your projects have a folder “{folder}”.")
+        )
         raise Conflict(
-            _("Several of your projects have a folder “{folder}”.").format(folder=named[0].name),
+            sentence.format(folder=named[0].name),
             hint=_("Give its id instead of its name, one of: {ids}.").format(ids=ids),
         )
     return _allowed(actor, named[0], action)
@@ -127,8 +169,12 @@ def _id_in(reference: str) -> UUID | None:
         return None
 
 
-def _is_own(actor: Actor, folder: VFolder) -> bool:
-    return bool({Relation.OWNER, Relation.MEMBER} & set(_relations(actor, folder)))
+def _is_owner(actor: Actor, folder: VFolder) -> bool:
+    return folder.owner_id is not None and folder.owner_id == actor.user_id
+
+
+def _is_to_work_with(actor: Actor, folder: VFolder) -> bool:
+    return not {Relation.OWNER, Relation.MEMBER, *SHARED}.isdisjoint(_relations(actor, folder))
 
 
 def backend_of(host: StorageHost) -> StorageBackend:
@@ -216,13 +262,17 @@ def host_refusals(scopes: Sequence[Scope], host: StorageHost) -> tuple[ScopeAllo
 
 
 def _relations(actor: Actor, folder: VFolder) -> Iterator[Relation]:
-    is_member: bool = folder.is_member  # type: ignore[attr-defined]  # annotated by visible_folders
-    if folder.owner_id is not None and folder.owner_id == actor.user_id:
+    # annotated by visible_folders
+    is_member: bool = folder.is_member  # type: ignore[attr-defined]
+    shared_right: str | None = folder.shared_right  # type: ignore[attr-defined]
+    if _is_owner(actor, folder):
         yield Relation.OWNER
     if is_member:
         yield Relation.MEMBER
     if is_member and folder.creator_id == actor.user_id:
         yield Relation.CREATOR
+    if shared_right is not None:
+        yield RELATION_OF[Right(shared_right)]
     if folder.is_project_admin and not actor.is_read_only:  # type: ignore[attr-defined]
         yield Relation.PROJECT_ADMIN
     if folder.is_overseen:  # type: ignore[attr-defined]
@@ -236,4 +286,6 @@ _REFUSALS = {
     Action.MOUNT_READONLY: gettext_noop("You may not mount the folder “{folder}”."),
     Action.MOUNT: gettext_noop("You may not mount the folder “{folder}”."),
     Action.DELETE: gettext_noop("You may not delete the folder “{folder}”."),
+    Action.SHARE: gettext_noop("You may not share the folder “{folder}”."),
+    Action.MANAGE: gettext_noop("You may not manage the folder “{folder}”."),
 }

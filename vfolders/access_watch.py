@@ -1,0 +1,60 @@
+"""Watches that an actor still has a right on a folder while data is being transferred."""
+
+import time
+from uuid import UUID
+
+from channels.db import database_sync_to_async
+from django.utils.translation import gettext as _
+
+from accounts.logins.service import Login, valid_logins
+from accounts.models import User
+from common.actors import Actor
+from common.errors import PermissionDenied
+from vfolders.core.permissions import Action
+from vfolders.selectors import access_folder
+
+RECHECK_S = 1.0
+
+
+class AccessWatch:
+    """Right of one transfer, already checked when the transfer begins.
+
+    A transfer calls `check` (in a thread with a database connection) or `acheck` for each piece, and
+    ends when it raises. With `login` it ends at a sign-out, too. Used by one transfer at a time.
+    """
+
+    def __init__(self, actor: Actor, folder_id: UUID, action: Action, *, login: Login | None = None) -> None:
+        self._actor, self._folder_id, self._action = actor, folder_id, action
+        self._login = login or _login_of_token(actor)
+        self._due_at = time.monotonic() + RECHECK_S
+
+    def check(self) -> None:
+        """Read the right again if RECHECK_S have passed since the last time.
+        Raises PermissionDenied, or NotFound if the folder is not visible any more.
+        """
+        if not self._is_due():
+            return
+        if not self._is_signed_in():
+            raise PermissionDenied(_("The account, token or sign-in has ended, and so has the transfer."))
+        access_folder(self._actor, self._folder_id, self._action)
+        self._due_at = time.monotonic() + RECHECK_S
+
+    async def acheck(self) -> None:
+        """Do as `check`, for asynchronous code."""
+        if self._is_due():
+            await database_sync_to_async(self.check)()
+
+    def _is_due(self) -> bool:
+        return time.monotonic() >= self._due_at
+
+    def _is_signed_in(self) -> bool:
+        if self._login is not None:
+            return self._login in valid_logins({self._login})
+        people = User.objects.filter(pk=self._actor.user_id or 0, is_active=True, domain__is_active=True)
+        return self._actor.is_system or people.exists()
+
+
+def _login_of_token(actor: Actor) -> Login | None:
+    if actor.keypair_id is None or actor.user_id is None:
+        return None
+    return Login(user_id=actor.user_id, keypair_id=actor.keypair_id, ip=actor.ip)
