@@ -3,6 +3,7 @@
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from uuid import UUID
 
 from django.db.models import (
@@ -35,6 +36,7 @@ from vfolders.core.states import FolderState
 from vfolders.models import FolderShare, StorageHost, VFolder
 from vfolders.storage.base import StorageBackend, StorageUnavailable
 from vfolders.storage.files import FolderFiles
+from vfolders.storage.host_calls import HostCalls
 from vfolders.storage.registry import open_storage
 
 NOBODY = 0  # not a user id; None would match folders of projects, which have no owner
@@ -189,7 +191,12 @@ def storage_of(folder: VFolder) -> StorageBackend:
 
 def files_of(folder: VFolder) -> FolderFiles:
     """Return the files of the folder."""
-    return FolderFiles(storage_of(folder), folder.pk)
+    return FolderFiles(storage_of(folder), folder.pk, calls_of(folder.host))
+
+
+def calls_of(host: StorageHost) -> HostCalls:
+    """Return the bounded calls to a host: everything that waits for it goes through them."""
+    return HostCalls(host.pk, host.name)
 
 
 def mount_source(folder: VFolder) -> str:
@@ -198,7 +205,7 @@ def mount_source(folder: VFolder) -> str:
     """
     if folder.state != FolderState.READY:
         raise StorageUnavailable(_("The folder “{folder}” is being deleted.").format(folder=folder.name))
-    return storage_of(folder).folder_path(folder.pk)
+    return calls_of(folder.host).run(partial(storage_of(folder).folder_path, folder.pk))
 
 
 def folder_mount(folder: VFolder, *, is_portal_machine: bool) -> FolderMount:

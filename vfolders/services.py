@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from uuid import UUID
 
 import structlog
@@ -30,10 +31,12 @@ from vfolders.selectors import (
     access_folder,
     access_storage_host,
     backend_of,
+    calls_of,
     host_refusals,
     storage_of,
     usual_storage_host,
 )
+from vfolders.storage.host_calls import LONG_S
 
 log = structlog.get_logger(__name__)
 
@@ -100,11 +103,11 @@ def create_folder(*, actor: Actor, name: str, project: str = "", host: str = "")
 
     check_folder_limits({Limit.FOLDERS.value: 1})
     # The directory first: if the row fails, only an empty directory with a random name is left.
-    storage_of(folder).create_folder(folder.pk)
+    calls_of(folder.host).run(partial(storage_of(folder).create_folder, folder.pk))
     try:
         write_within_limits(write)
     except (IntegrityError, LimitExceeded) as error:
-        storage_of(folder).delete_folder(folder.pk)
+        _remove_files(folder)
         if "folder_name_of" not in str(error):
             raise
         raise _name_is_taken(folder) from error
@@ -157,7 +160,7 @@ def purge_folders() -> int:
     purged = 0
     for folder in VFolder.objects.filter(state=FolderState.DELETING.value).select_related("host"):
         try:
-            storage_of(folder).delete_folder(folder.pk)
+            _remove_files(folder)
         except BerthError as error:
             log.warning("folder.purge_failed", folder_id=str(folder.pk), error=error.message)
             continue
@@ -165,6 +168,10 @@ def purge_folders() -> int:
         log.info("folder.purged", folder_id=str(folder.pk), actor=SYSTEM.label)
         purged += 1
     return purged
+
+
+def _remove_files(folder: VFolder) -> None:
+    calls_of(folder.host).run(partial(storage_of(folder).delete_folder, folder.pk), timeout_s=LONG_S)
 
 
 def _new_folder(actor: Actor, name: str, project: Project | None, host: StorageHost) -> VFolder:

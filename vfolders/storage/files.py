@@ -11,9 +11,11 @@ import itertools
 import os
 import stat
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
 from uuid import UUID
 
 from django.utils.translation import gettext as _
@@ -38,18 +40,48 @@ from vfolders.storage.base import (
     Usage,
     WrongKind,
 )
-from vfolders.storage.descriptors import closing
+from vfolders.storage.descriptors import Owner, closing
+from vfolders.storage.host_calls import LONG_S, SHORT_S, HostCalls
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _bounded(
+    timeout_s: float,
+) -> Callable[[Callable[Concatenate["FolderFiles", P], T]], Callable[Concatenate["FolderFiles", P], T]]:
+    """Run the method as one call to the host, with this deadline."""
+
+    def bound(
+        method: Callable[Concatenate["FolderFiles", P], T],
+    ) -> Callable[Concatenate["FolderFiles", P], T]:
+        @wraps(method)
+        def run(files: "FolderFiles", /, *args: P.args, **kwargs: P.kwargs) -> T:
+            return files.run(lambda: method(files, *args, **kwargs), timeout_s)
+
+        return run
+
+    return bound
 
 
 class FolderFiles:
     """Files of one folder. Thread-safe; keeps nothing open between calls but what it returns.
-    Raises only the errors of `storage/base.py`.
+    Raises only the errors of `storage/base.py`. With `calls`, no call waits longer for a stalled host
+    than its deadline.
     """
 
-    def __init__(self, storage: StorageBackend, folder_id: UUID) -> None:
+    def __init__(self, storage: StorageBackend, folder_id: UUID, calls: HostCalls | None = None) -> None:
         self._storage = storage
         self._folder_id = folder_id
+        self._calls = calls
 
+    def run(self, call: Callable[[], T], timeout_s: float = SHORT_S) -> T:
+        """Return what `call` returns, which must own what it opens. Raises StorageUnavailable if the host
+        does not answer in time.
+        """
+        return self._calls.run(call, timeout_s=timeout_s) if self._calls else call()
+
+    @_bounded(SHORT_S)
     def list_directory(self, path: EntryPath, *, limit: int) -> Listing:
         """Return at most `limit` entries of the directory. Raises EntryMissing, WrongKind."""
         with (
@@ -63,11 +95,13 @@ class FolderFiles:
         entries.sort(key=lambda entry: (entry.kind != EntryKind.DIRECTORY, entry.name.casefold(), entry.name))
         return Listing(entries=tuple(entries), is_complete=len(names) <= limit)
 
+    @_bounded(SHORT_S)
     def stat(self, path: EntryPath) -> Entry:
         """Return the entry itself; a link is not followed. `path` is not ROOT. Raises EntryMissing."""
         with self._opened_parent(path) as parent:
             return _entry(path[-1], os.stat(path[-1], dir_fd=parent, follow_symlinks=False))
 
+    @_bounded(SHORT_S)
     def open_file(self, path: EntryPath) -> OpenFile:
         """Open a regular file. Never waits for a writer of a FIFO. Raises EntryMissing, WrongKind."""
         with self._opened_parent(path) as parent:
@@ -88,13 +122,16 @@ class FolderFiles:
         `chunks` raises, the old content stays. Raises WrongKind (a directory has the name),
         StorageFull.
         """
-        with (
-            self._opened() as folder,
-            translated(path),
-            descriptors.descend(folder, path[:-1], create_for=self._storage.owner) as parent,
-        ):
-            return self._replace_file(parent, path[-1], chunks)
+        new = self.run(lambda: self._begin_file(path))
+        try:
+            for chunk in chunks:
+                self.run(new.writer_of(chunk))
+            return self.run(new.commit, LONG_S)
+        finally:
+            with suppress(StorageUnavailable):  # a stalled host: the temporary file stays
+                self.run(new.abandon)
 
+    @_bounded(SHORT_S)
     def make_directory(self, path: EntryPath) -> None:
         """Create the directory and its missing parents. Raises EntryExists, WrongKind, StorageFull."""
         with (
@@ -104,6 +141,7 @@ class FolderFiles:
         ):
             descriptors.make_directory(parent, path[-1], self._storage.owner)
 
+    @_bounded(LONG_S)
     def delete_entry(self, path: EntryPath) -> None:
         """Remove a file, a link, or a directory with all its content.
         Raises EntryMissing, EntryBusy.
@@ -115,8 +153,12 @@ class FolderFiles:
         """Return the apparent size of all regular files at any depth.
         A hard-linked file counts once; links are not followed.
         """
-        with self._opened() as folder, translated(ROOT):
-            return measuring.measure(folder, effort)
+
+        def count() -> Usage:
+            with self._opened() as folder, translated(ROOT):
+                return measuring.measure(folder, effort)
+
+        return self.run(count, effort.max_s + LONG_S)
 
     @contextmanager
     def _opened(self) -> Iterator[int]:
@@ -132,24 +174,58 @@ class FolderFiles:
         ):
             yield parent
 
-    def _replace_file(self, parent: int, name: str, chunks: Iterable[bytes]) -> Entry:
-        if _is_directory(parent, name):
-            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), name)
-        temporary = f".upload-{uuid.uuid4().hex}"
-        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=parent)
-        with closing(file):
-            try:
-                for chunk in chunks:
-                    _write_all(file, chunk)
-                self._storage.owner.adopt(file, 0o644)
-                os.fsync(file)
-                os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
-            except BaseException:
+    def _begin_file(self, path: EntryPath) -> "_NewFile":
+        with (
+            self._opened() as folder,
+            translated(path),
+            descriptors.descend(folder, path[:-1], create_for=self._storage.owner) as parent,
+        ):
+            if _is_directory(parent, path[-1]):
+                raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), path[-1])
+            return _NewFile(parent, path, self._storage.owner)
+
+
+class _NewFile:
+    """A file that is written under a temporary name and gets its own when it is whole.
+    Holds two descriptors until `abandon`.
+    """
+
+    def __init__(self, parent: int, path: EntryPath, owner: Owner) -> None:
+        self._path, self._owner = path, owner
+        self._temporary = f".upload-{uuid.uuid4().hex}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        self._file = os.open(self._temporary, flags, 0o600, dir_fd=parent)
+        self._parent = os.dup(parent)
+        self._is_named = False
+
+    def writer_of(self, chunk: bytes) -> Callable[[], None]:
+        """Return a call that appends the bytes. Its descriptor is its own, because a stalled call goes on
+        after `abandon`, when the number may mean another file.
+        """
+        file = os.dup(self._file)
+
+        def write() -> None:
+            with closing(file), translated(self._path):
+                _write_all(file, chunk)
+
+        return write
+
+    def commit(self) -> Entry:
+        name = self._path[-1]
+        with translated(self._path):
+            self._owner.adopt(self._file, 0o644)
+            os.fsync(self._file)
+            os.rename(self._temporary, name, src_dir_fd=self._parent, dst_dir_fd=self._parent)
+            self._is_named = True
+            os.fsync(self._parent)
+            return _entry(name, os.fstat(self._file))
+
+    def abandon(self) -> None:
+        """Close everything, and remove the file unless it was committed."""
+        with closing(self._parent), closing(self._file):
+            if not self._is_named:
                 with suppress(OSError):
-                    os.unlink(temporary, dir_fd=parent)
-                raise
-            os.fsync(parent)
-            return _entry(name, os.fstat(file))
+                    os.unlink(self._temporary, dir_fd=self._parent)
 
 
 def _write_all(file: int, chunk: bytes) -> None:

@@ -1,0 +1,60 @@
+"""Calls to a storage host that stalls."""
+
+import asyncio
+from collections.abc import Iterator
+from itertools import count
+from threading import Event
+from time import perf_counter
+
+import pytest
+
+from tests.waiting import wait_until
+from vfolders.storage import host_calls
+from vfolders.storage.base import EntryMissing, StorageUnavailable
+from vfolders.storage.host_calls import HostCalls
+
+ids = count(-1, -1)
+
+
+@pytest.fixture
+def server() -> Iterator[Event]:
+    """A server that answers when this is set."""
+    answers = Event()
+    yield answers
+    answers.set()
+
+
+def test_a_call_returns_or_raises_as_itself() -> None:
+    calls = HostCalls(next(ids), "nas")
+
+    def absent() -> None:
+        raise EntryMissing("gone")
+
+    assert calls.run(lambda: 7) == 7
+    assert asyncio.run(calls.arun(lambda: 8)) == 8
+    with pytest.raises(EntryMissing):
+        calls.run(absent)
+    assert not calls.is_stalled()
+
+
+def test_a_stalled_host_costs_its_callers_a_deadline_and_the_next_ones_nothing(
+    server: Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_calls, "PLACES", 3)
+    calls, other = HostCalls(next(ids), "nas"), HostCalls(next(ids), "disk")
+    for _ in range(2):
+        with pytest.raises(StorageUnavailable, match="“nas” does not answer"):
+            calls.run(server.wait, timeout_s=0.05)
+    with pytest.raises(StorageUnavailable):
+        asyncio.run(calls.arun(server.wait, timeout_s=0.05))
+
+    started = perf_counter()
+    with pytest.raises(StorageUnavailable):
+        calls.run(server.wait)
+    assert perf_counter() - started < 1
+    assert calls.is_stalled()
+    assert other.run(lambda: 7) == 7
+
+    server.set()
+    wait_until(lambda: not calls.is_stalled())
+    assert calls.run(lambda: 7) == 7
