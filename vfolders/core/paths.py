@@ -7,6 +7,7 @@ cannot mean one thing to the check and another to the disk. Names of new entries
 normalised (NFC).
 """
 
+import posixpath
 import unicodedata
 
 from common.i18n import gettext as _
@@ -14,11 +15,14 @@ from common.values.text import has_hidden, is_word, normalised
 
 EntryPath = tuple[str, ...]
 ROOT: EntryPath = ()
+TRASH = ".berth-trash"  # directory at the top of a folder that keeps deleted entries for a while
+HIDDEN = ".berth-"  # names at the top of a folder that begin so are the portal's and not listed
 
 MAX_NAME_BYTES = 255  # NAME_MAX of all supported file systems
 MAX_PATH_BYTES = 3072  # leaves room for "/home/work/<folder>/" below the kernel's PATH_MAX of 4096
 MAX_DEPTH = 128
 MAX_FOLDER_NAME_LENGTH = 64
+_MAX_ENDING = 16  # characters of ".tar.gz", kept at the end of a numbered name
 
 # Control characters, surrogates (names that are not UTF-8), line and paragraph separators: none can
 # be displayed, logged or sent in a header unambiguously.
@@ -108,6 +112,23 @@ def display_name(name: str) -> str:
     return "".join(
         _PICTURES.get(character, _REPLACEMENT) if _is_unsafe(character) else character for character in name
     )
+
+
+def numbered_name(name: str, number: int) -> str:
+    """Return "name (2).txt" for "name.txt", at most MAX_NAME_BYTES long."""
+    stem, ending = posixpath.splitext(name)
+    if stem.endswith(".tar"):
+        stem, ending = stem.removesuffix(".tar"), f".tar{ending}"
+    if len(ending) > _MAX_ENDING:
+        stem, ending = name, ""
+    mark = f" ({number}){ending}"
+    while _bytes_of(stem + mark) > MAX_NAME_BYTES:
+        stem = stem[:-1]
+    return stem + mark
+
+
+def _bytes_of(name: str) -> int:
+    return len(name.encode("utf-8", "surrogateescape"))
 
 
 def parse_folder_name(text: str) -> str:

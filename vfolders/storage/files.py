@@ -13,6 +13,7 @@ import stat
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
@@ -22,8 +23,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from common.errors import BerthError, InvalidInput, PermissionDenied
-from vfolders.core.paths import ROOT, EntryPath, display_name
-from vfolders.storage import descriptors, measuring
+from vfolders.core.paths import HIDDEN, MAX_DEPTH, ROOT, TRASH, EntryPath, display_name
+from vfolders.storage import descriptors, measuring, trash, trees
 from vfolders.storage.base import (
     INTERACTIVE,
     Effort,
@@ -42,6 +43,10 @@ from vfolders.storage.base import (
 )
 from vfolders.storage.descriptors import Owner, closing
 from vfolders.storage.host_calls import LONG_S, SHORT_S, HostCalls
+from vfolders.storage.trees import NameTaken
+
+COPY_S = 6 * 3600.0
+"""Deadline of the copy of a tree."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -90,7 +95,8 @@ class FolderFiles:
             descriptors.descend(folder, path) as directory,
         ):
             with os.scandir(directory) as found:
-                names = [entry.name for entry in itertools.islice(found, limit + 1)]
+                listed = (entry.name for entry in found if path or not entry.name.startswith(HIDDEN))
+                names = list(itertools.islice(listed, limit + 1))
             entries = [entry for name in names[:limit] if (entry := _entry_or_none(directory, name))]
         entries.sort(key=lambda entry: (entry.kind != EntryKind.DIRECTORY, entry.name.casefold(), entry.name))
         return Listing(entries=tuple(entries), is_complete=len(names) <= limit)
@@ -148,6 +154,86 @@ class FolderFiles:
         """
         with self._opened_parent(path) as parent:
             descriptors.remove(parent, path[-1])
+
+    @_bounded(SHORT_S)
+    def move(self, path: EntryPath, to: EntryPath, *, taken: NameTaken, batch: str) -> EntryPath | None:
+        """Move or rename an entry within the folder; return its path then, or None if it was skipped.
+        A replaced entry goes to `batch` of the trash.
+
+        Readers see the entry at one place or at the other. Raises EntryMissing (also if the parent
+        of `to` is missing), EntryExists, WrongKind (a directory into itself).
+        """
+        with (
+            self._opened() as folder,
+            translated(path),
+            descriptors.descend(folder, path[:-1]) as source,
+            _present(source, path[-1]),
+            translated(to),
+            descriptors.descend(folder, to[:-1]) as target,
+        ):
+            if to[: len(path)] == path and to != path:
+                raise trees.IntoItself(path[-1])
+            return self._placing(folder, taken, batch).place(source, path[-1], target, to)
+
+    @_bounded(COPY_S)
+    def copy(
+        self, path: EntryPath, target: "FolderFiles", to: EntryPath, *, copying: "Copying"
+    ) -> EntryPath | None:
+        """Copy an entry, a directory with all its content, to `to` of this or another folder; return
+        its path then, or None if it was skipped. Links are copied as links, never followed.
+
+        The copy appears under its name when it is complete. Raises EntryMissing, EntryExists,
+        WrongKind (also a FIFO or a device), StorageFull, and what `copying.count` raises.
+        """
+        waiting = trash.new_batch()
+        with (
+            self._opened() as source_folder,
+            target._opened() as folder,
+            translated(path),
+            descriptors.descend(source_folder, path[:-1]) as source,
+            _present(source, path[-1]),
+            translated(to),
+            descriptors.descend(folder, to[:-1]) as place,
+        ):
+            if target._folder_id == self._folder_id and to[: len(path)] == path and to != path:
+                raise trees.IntoItself(path[-1])
+            owner = target._storage.owner
+            with _removed_at_the_end(folder, waiting, owner) as staging:
+                trees.Copier(owner, copying.count, copying.left_out).copy(source, path[-1], staging, to[-1])
+                placing = target._placing(folder, copying.taken, copying.batch)
+                return placing.place(staging, to[-1], place, to)
+
+    @_bounded(SHORT_S)
+    def throw_away(self, path: EntryPath, *, batch: str) -> None:
+        """Move an entry to `batch` of the folder's trash, from which `restore` brings it back.
+        Raises EntryMissing, WrongKind (the name of the trash is taken).
+        """
+        with self._opened() as folder, translated(path), descriptors.descend(folder, path[:-1]) as parent:
+            self._placing(folder, NameTaken.REFUSE, batch).discard(parent, path[-1], path)
+
+    @_bounded(SHORT_S)
+    def restore(self, batch: str) -> None:
+        """Bring the entries of a batch back to where they were. Raises EntryMissing."""
+        with self._opened() as folder, translated((TRASH, batch)):
+            trash.restore(folder, batch)
+
+    @_bounded(SHORT_S)
+    def trashed(self) -> list[trash.Batch]:
+        """Return the batches in the trash, newest first."""
+        with self._opened() as folder, translated((TRASH,)):
+            return trash.batches(folder)
+
+    @_bounded(LONG_S)
+    def expire_trash(self, *, now_s: float) -> int:
+        """Remove what has been in the trash for too long; return the number of batches."""
+        with self._opened() as folder, translated((TRASH,)):
+            return trash.expire(folder, now_s=now_s)
+
+    def _placing(self, folder: int, taken: NameTaken, batch: str) -> trees.Placing:
+        def discard(directory: int, name: str, path: EntryPath) -> None:
+            trash.discard(folder, directory, name, path=path, batch=batch, owner=self._storage.owner)
+
+        return trees.Placing(taken, discard)
 
     def measure(self, effort: Effort = INTERACTIVE) -> Usage:
         """Return the apparent size of all regular files at any depth.
@@ -228,6 +314,38 @@ class _NewFile:
                     os.unlink(self._temporary, dir_fd=self._parent)
 
 
+@dataclass(frozen=True, slots=True)
+class Copying:
+    """How a copy is made: `count` gets the bytes of each piece before it is written (0 for an entry)
+    and may end the copy by an error, but not use the database; `left_out` collects what could not be copied.
+    """
+
+    taken: NameTaken
+    batch: str
+    count: Callable[[int], None]
+    left_out: list[EntryPath]
+
+
+@contextmanager
+def _removed_at_the_end(folder: int, batch: str, owner: Owner) -> Iterator[int]:
+    """Yield an open directory of this name in the trash; it is removed at the end of the block, with
+    what is left in it.
+    """
+    with descriptors.descend(folder, (TRASH, batch), create_for=owner) as staging:
+        try:
+            yield staging
+        finally:
+            with suppress(OSError), descriptors.descend(folder, (TRASH,)) as waste:
+                descriptors.remove(waste, batch)
+
+
+@contextmanager
+def _present(directory: int, name: str) -> Iterator[None]:
+    """Check that the entry is there before the block. Raises FileNotFoundError."""
+    os.stat(name, dir_fd=directory, follow_symlinks=False)
+    yield
+
+
 def _write_all(file: int, chunk: bytes) -> None:
     rest = memoryview(chunk)
     while rest:
@@ -290,6 +408,14 @@ def translated(path: EntryPath) -> Iterator[None]:
     name = f"“{display_name('/'.join(path))}”" if path else _("the folder")
     try:
         yield
+    except trees.IntoItself as error:
+        sentence = _("{name} cannot be moved or copied into itself.")
+        raise WrongKind(sentence.format(name=name)) from error
+    except trees.TooDeep as error:
+        sentence = _("{name} has more than {count} levels of directories.")
+        raise WrongKind(sentence.format(name=name, count=MAX_DEPTH)) from error
+    except trees.NoFreeName as error:
+        raise EntryExists(_("All numbered forms of {name} are taken.").format(name=name)) from error
     except descriptors.NotARegularFile as error:
         raise WrongKind(_("{name} is a link or a device, not a file.").format(name=name)) from error
     except descriptors.StillChanging as error:
