@@ -11,7 +11,13 @@ from typing import Any
 import aiohttp
 
 from agents.runtime.addresses import UNIX
-from agents.runtime.docker.connection import ANSWER_BYTES, CALL_TIMEOUT_S, CONNECT_TIMEOUT_S, fault_of_answer
+from agents.runtime.docker.connection import (
+    ANSWER_BYTES,
+    CALL_TIMEOUT_S,
+    CONNECT_TIMEOUT_S,
+    fault_of_answer,
+    understood,
+)
 from agents.runtime.docker.stream import READ_BYTES, Stream, hijack
 from agents.runtime.endpoints import endpoint_of
 from agents.runtime.port import Credentials, RuntimeFault, RuntimeUnavailable, TlsMaterial
@@ -60,12 +66,14 @@ class EngineHttp:
                     raise RuntimeUnavailable(
                         f"Engine {self.address}: its answer has more than {ANSWER_BYTES} bytes."
                     )
-        return json.loads(text) if text else None
+        with understood(self.address):
+            return json.loads(text) if text else None
 
     async def head(self, url: str, **query: str) -> Mapping[str, Any]:
         """Return the engine's metadata about a path, without its content."""
         async with self._request("HEAD", url, query) as answer:
-            return _path_stat(answer)
+            with understood(self.address):
+                return _path_stat(answer)
 
     @asynccontextmanager
     async def download(
@@ -146,7 +154,8 @@ async def _fault(answer: aiohttp.ClientResponse) -> RuntimeFault:
 
 def _path_stat(answer: aiohttp.ClientResponse) -> Mapping[str, Any]:
     status = json.loads(base64.b64decode(answer.headers[PATH_STAT_HEADER]))
-    assert isinstance(status, dict)
+    if not isinstance(status, dict):
+        raise TypeError(type(status))
     return status
 
 

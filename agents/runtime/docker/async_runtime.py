@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from agents.runtime.docker import logs
 from agents.runtime.docker.async_http import EngineHttp, translated
+from agents.runtime.docker.connection import understood
 from agents.runtime.docker.exec import DockerProcess, end_owned_processes
 from agents.runtime.docker.files import DockerFiles
 from agents.runtime.docker.log_entries import START, LogPart, LogPosition
@@ -44,7 +45,8 @@ class DockerAsyncRuntime(AsyncRuntime):
             "label": [f"{label}={value}" for label, value in labels.items()],
         }
         found = await self._http.call("GET", "/containers/json", filters=json.dumps(filters))
-        return sorted(container["Names"][0].removeprefix("/") for container in found)
+        with understood(self.address):
+            return sorted(container["Names"][0].removeprefix("/") for container in found)
 
     async def measure_container(self, name: str) -> ContainerUsage:
         # One sample: by default the engine takes two, one second apart.
@@ -52,9 +54,10 @@ class DockerAsyncRuntime(AsyncRuntime):
         with translated(self.address):
             async with asyncio.timeout(MEASURE_TIMEOUT_S):
                 stats = await self._http.call("GET", f"/containers/{name}/stats", None, **query)
-        if not stats.get("memory_stats"):
-            raise ContainerGone(f"Container {name} is not running.")
-        return parse_usage(stats)
+        with understood(self.address):
+            if not stats.get("memory_stats"):
+                raise ContainerGone(f"Container {name} is not running.")
+            return parse_usage(stats)
 
     def files(self, name: str) -> ContainerFiles:
         return DockerFiles(self._http, name, self.open_process)

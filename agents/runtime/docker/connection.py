@@ -4,8 +4,10 @@ translation of errors into RuntimeFaults.
 
 import json
 import re
+import tarfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from functools import wraps
@@ -17,8 +19,11 @@ import docker.constants
 import docker.errors
 import docker.tls
 import requests
+import structlog
 import urllib3
 
+from agents.runtime.addresses import UNIX
+from agents.runtime.docker.deadlines import Limits, NetworkAdapter, SocketAdapter, limited, present_limits
 from agents.runtime.docker.encoding import ChannelSplitter, files_archive, parse_instant
 from agents.runtime.endpoints import Endpoint, endpoint_of
 from agents.runtime.port import (
@@ -38,8 +43,11 @@ from agents.runtime.port import (
     RuntimeUnavailable,
     TlsMaterial,
 )
+from common.resilience.call_window import CallWindow
 from common.resilience.circuit_breaker import Circuit, Outage
 from common.resilience.fault_points import pause
+
+log = structlog.get_logger(__name__)
 
 CONNECT_TIMEOUT_S = 3
 CALL_TIMEOUT_S = 30
@@ -48,6 +56,9 @@ SILENCE_TIMEOUT_S = 300
 """Seconds without data after which a stream (a pull) fails; the engine is silent while it unpacks a
 large layer.
 """
+
+TRANSFER_TIMEOUT_S = 3600
+STREAM = Limits(CONNECT_TIMEOUT_S, SILENCE_TIMEOUT_S, SILENCE_TIMEOUT_S, TRANSFER_TIMEOUT_S)
 
 READ_BYTES = 2**16
 ANSWER_BYTES = 2**26
@@ -61,6 +72,11 @@ TRANSPORT_FAULTS = (
     docker.errors.DockerException,
     OSError,
 )
+
+TIMEOUTS = (requests.Timeout, urllib3.exceptions.TimeoutError, TimeoutError)
+
+MALFORMED = (AttributeError, LookupError, TypeError, ValueError, tarfile.TarError)
+"""Errors of reading an answer that is not what an engine says."""
 
 # Engines from 28 on put "failed to set up container networking: " before it.
 _NO_NETWORK = re.compile(r"(?:^|: )network \S+ not found")
@@ -95,19 +111,33 @@ class EngineClient(docker.APIClient):
             timeout=CALL_TIMEOUT_S,
             tls=_tls_config(endpoint.tls) or False,
         )
+        if endpoint.is_socket:
+            self.mount("http+docker://", SocketAdapter(endpoint.url.removeprefix(UNIX), CALL_TIMEOUT_S))
+        else:
+            self.mount("http://", NetworkAdapter())
+            self.mount("https://", NetworkAdapter())
         self.trust_env = False
         self.max_redirects = 0
         self.hooks["response"].append(_limit_answer)
 
     def request(self, method: str, url: str, **kwargs: Any) -> requests.Response:  # type: ignore[override]
-        wait_s = kwargs.get("timeout")
-        if not isinstance(wait_s, tuple):  # a tuple also limits how long a write may take
-            kwargs["timeout"] = (CONNECT_TIMEOUT_S, SILENCE_TIMEOUT_S if wait_s is None else wait_s)
-        return super().request(method, url, **kwargs)
+        """Send a request. `timeout` is in seconds, for the whole answer; None is for streams. Neither counts in
+        a block of `limited`.
+        """
+        within_s, limits = kwargs.pop("timeout", None), present_limits()
+        if limits is None:
+            with limited(STREAM if within_s is None else whole_answer(within_s)):
+                return self.request(method, url, **kwargs)
+        return super().request(method, url, timeout=(limits.connect_s, limits.silence_s), **kwargs)
 
     def url_of(self, path: str) -> str:
         """Return the URL of an API path for which the SDK has no suitable method."""
         return f"{self.base_url}/v{self.api_version}{path}"
+
+
+def whole_answer(within_s: float) -> Limits:
+    total_s = CONNECT_TIMEOUT_S + within_s
+    return Limits(CONNECT_TIMEOUT_S, within_s, total_s, total_s)
 
 
 def _limit_answer(answer: requests.Response, **options: Any) -> None:
@@ -154,6 +184,7 @@ class Connection:
         self._lock = Lock()
         self._client: EngineClient | None = None
         self._circuit = Circuit(self._ping, TRANSPORT_FAULTS)
+        self._window = CallWindow()
 
     def check_answer(self) -> None:
         """Check through the circuit breaker that the engine answers now or within seconds, so that
@@ -164,11 +195,24 @@ class Connection:
         except Outage as outage:
             raise RuntimeUnavailable(f"Engine {self.address} does not answer: {outage}") from outage
 
+    @contextmanager
+    def one_call(self) -> Iterator[None]:
+        """Count the block as a call. Raises RuntimeUnavailable if the engine has enough of them to answer."""
+        with self._window.call() as is_allowed:
+            if not is_allowed:
+                raise RuntimeUnavailable(
+                    f"Engine {self.address} is slow: earlier calls wait for its answers."
+                )
+            yield
+
     def note_answer(self) -> None:
         self._circuit.note_answer()
+        self._window.note_answer()
 
-    def note_failure(self) -> None:
+    def note_failure(self, error: Exception) -> None:
         self._circuit.doubt()
+        if isinstance(error, TIMEOUTS):
+            self._window.note_timeout()
         self.forget()
 
     def _ping(self) -> None:
@@ -206,6 +250,18 @@ class Connection:
             client.close()
 
 
+@contextmanager
+def understood(address: str) -> Iterator[None]:
+    """Translate the errors of reading a malformed answer in the block into RuntimeUnavailable."""
+    try:
+        yield
+    except requests.RequestException:  # some are ValueErrors too
+        raise
+    except MALFORMED as error:
+        log.warning("engine.malformed_answer", address=address, exc_info=error)
+        raise RuntimeUnavailable(f"Engine {address} answers like no engine: {error!r}") from error
+
+
 class Connected(Protocol):
     connection: Connection
 
@@ -225,12 +281,13 @@ def translated(
     @wraps(method)
     def guarded(self: Self, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
         try:
-            result = method(self, *args, **kwargs)
+            with understood(self.connection.address):
+                result = method(self, *args, **kwargs)
         except docker.errors.APIError as error:
             self.connection.note_answer()
             raise fault_of_answer(error.status_code or 500, str(error.explanation or error)) from error
         except TRANSPORT_FAULTS as error:
-            self.connection.note_failure()
+            self.connection.note_failure(error)
             why = self.connection.endpoint.explain(root_cause(error))
             raise RuntimeUnavailable(f"Engine {self.connection.address} does not answer: {why}") from error
         self.connection.note_answer()
@@ -251,7 +308,8 @@ def answered(
     @wraps(method)
     def guarded(self: Self, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
         self.connection.check_answer()
-        return ask(self, *args, **kwargs)
+        with self.connection.one_call():
+            return ask(self, *args, **kwargs)
 
     return guarded
 

@@ -7,10 +7,12 @@ comes before any output of the user's program and is only used inside the same c
 
 import asyncio
 from collections import deque
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
 from agents.runtime.docker.async_http import EngineHttp, translated
+from agents.runtime.docker.connection import understood
 from agents.runtime.docker.encoding import RAISE_OOM_SCORE, ChannelSplitter
 from agents.runtime.docker.stream import ANSWER_TIMEOUT_S, Stream
 from agents.runtime.port import ContainerGone, RuntimeFault, RuntimeUnavailable
@@ -87,8 +89,7 @@ class DockerProcess(Process):
 
     async def start(self) -> None:
         """Start the process. Raises ContainerGone. Must be closed after a failure too."""
-        made = await self._http.call("POST", f"/containers/{self._container}/exec", _config(self._spec))
-        self._exec_id = made["Id"]
+        self._exec_id = await _made(self._http, self._container, _config(self._spec))
         start = {"Detach": False, "Tty": self._spec.has_terminal, **_console_size(self._spec)}
         self._stream, rest = await self._http.hijack(f"/exec/{self._exec_id}/start", start)
         self._take(rest)
@@ -248,8 +249,14 @@ async def end_owned_processes(http: EngineHttp, container: str, owner: str, user
 async def run_beside(http: EngineHttp, container: str, user: str, script: str, *arguments: str) -> None:
     """Run a script of Berth in the container, without waiting for its end."""
     config = {"Cmd": ["sh", "-c", script, "sh", *arguments], "User": user}
+    exec_id = await _made(http, container, config)
+    await http.call("POST", f"/exec/{exec_id}/start", {"Detach": True})
+
+
+async def _made(http: EngineHttp, container: str, config: Mapping[str, object]) -> str:
     made = await http.call("POST", f"/containers/{container}/exec", config)
-    await http.call("POST", f"/exec/{made['Id']}/start", {"Detach": True})
+    with understood(http.address):
+        return str(made["Id"])
 
 
 def _config(spec: ProcessSpec) -> dict[str, object]:

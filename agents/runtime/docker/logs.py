@@ -19,10 +19,13 @@ from agents.runtime.docker.async_http import EngineHttp
 from agents.runtime.docker.connection import (
     ANSWER_BYTES,
     CALL_TIMEOUT_S,
+    CONNECT_TIMEOUT_S,
     READ_BYTES,
     EngineClient,
     raise_refusal,
+    understood,
 )
+from agents.runtime.docker.deadlines import Limits, limited
 from agents.runtime.docker.encoding import FRAME_HEADER_LENGTH, state_of_inspection
 from agents.runtime.docker.log_entries import (
     START,
@@ -60,6 +63,10 @@ BELL_S = 10.0
 """Seconds after which a log is read again even if the engine did not signal more."""
 
 SILENCE_S = 60.0
+LOG_TIMEOUT_S = 900
+"""Seconds for the whole log of an ended container, on a slow link."""
+
+LOG_LIMITS = Limits(CONNECT_TIMEOUT_S, CALL_TIMEOUT_S, CALL_TIMEOUT_S, LOG_TIMEOUT_S)
 LINE_PIECES = 3
 """Number of entries that `last_line` reads; engines split longer lines into pieces of 16 KiB."""
 
@@ -125,7 +132,7 @@ def read_tail(client: EngineClient, name: str, limit_bytes: int) -> LogTail:
     least_left = least_left_bytes(client.inspect_container(name))
     url = client.url_of(f"/containers/{name}/logs")
     splitter, entries, read_bytes = EntrySplitter(), list[LogEntry](), 0
-    with client.get(url, params=_query(ALL), stream=True, timeout=CALL_TIMEOUT_S) as answer:
+    with limited(LOG_LIMITS), client.get(url, params=_query(ALL), stream=True) as answer:
         raise_refusal(answer)
         while data := answer.raw.read1(READ_BYTES):
             entries += splitter.feed(data)
@@ -153,14 +160,16 @@ async def follow(
         began_at = monotonic()
         # Inspected before the log is read: if the container has ended by then, the log is complete.
         inspection = await http.call("GET", f"/containers/{name}/json")
-        unread = _unread(http, name, position, least_left_bytes(inspection), likely_lines=lines)
+        with understood(http.address):
+            least_left, status = least_left_bytes(inspection), state_of_inspection(inspection).status
+        unread = _unread(http, name, position, least_left, likely_lines=lines)
         lines = 0
         async with aclosing(unread) as parts:
             async for part in parts:
                 position = part.position
                 lines += part.text.count(b"\n")
                 yield part
-        if state_of_inspection(inspection).status in (ContainerStatus.EXITED, ContainerStatus.DEAD):
+        if status in (ContainerStatus.EXITED, ContainerStatus.DEAD):
             return
         await asyncio.sleep(min(max(PAUSE_S, 2 * (monotonic() - began_at)), LONGEST_PAUSE_S))
         if not has_previews:

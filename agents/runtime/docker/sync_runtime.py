@@ -17,6 +17,7 @@ from docker.utils import parse_repository_tag
 
 from agents.runtime.docker.connection import (
     CALL_TIMEOUT_S,
+    TRANSFER_TIMEOUT_S,
     Connection,
     EngineClient,
     answered,
@@ -33,6 +34,7 @@ from agents.runtime.docker.connection import (
     start_helper,
     translated,
 )
+from agents.runtime.docker.deadlines import Limits, limited
 from agents.runtime.docker.encoding import (
     PullTracker,
     carries,
@@ -80,6 +82,7 @@ from agents.runtime.port import (
 HEARTBEAT_TIMEOUT_S = 5
 IMPORT_TIMEOUT_S = 600  # the engine answers when it has unpacked all layers
 SEND_TIMEOUT_S = 60  # an engine takes no further bytes while it writes to a slow disk
+IMPORT = Limits(SEND_TIMEOUT_S, IMPORT_TIMEOUT_S, TRANSFER_TIMEOUT_S, TRANSFER_TIMEOUT_S)
 COPY_BYTES = 2**20
 NETWORK_ATTEMPTS = 64
 RETRY_PAUSE_S = 0.05
@@ -194,8 +197,7 @@ class DockerRuntime(ContainerRuntime):
     def import_image(self, archive: Iterable[bytes]) -> None:
         client = self._client
         url = client.url_of("/images/load")
-        timeout = (SEND_TIMEOUT_S, IMPORT_TIMEOUT_S)
-        with client.post(url, data=archive, params={"quiet": "1"}, timeout=timeout) as answer:
+        with limited(IMPORT), client.post(url, data=archive, params={"quiet": "1"}) as answer:
             raise_refusal(answer)
             for line in answer.text.splitlines():
                 if "error" in (report := json.loads(line)):

@@ -24,6 +24,10 @@ class Liar(BaseHTTPRequestHandler):
         self.asked.append(self.path)
         if self.path == "/version":
             self.answer(200, b'{"ApiVersion": "1.41"}')
+        elif self.path == "/_ping":
+            self.answer(200, b"OK")
+        elif self.path.endswith("/images/foreign/json"):
+            self.answer(200, b'["not", "an", "image"]')
         elif self.leads_elsewhere:
             self.send_response(302)
             self.send_header("Location", "/elsewhere")
@@ -89,3 +93,8 @@ def test_gateway_follows_no_redirect_and_reads_no_endless_answer(address: str) -
 
     asyncio.run(call())
     assert "/elsewhere" not in Liar.asked
+
+
+def test_answer_that_makes_no_sense_is_that_of_no_engine(address: str) -> None:
+    with pytest.raises(RuntimeUnavailable, match="like no engine"):
+        DockerRuntime(address, PlainText()).inspect_image("foreign")
