@@ -214,6 +214,7 @@ BERTH_MAIL = bool(env.str("EMAIL_URL", ""))  # is mail configured?
 EMAIL_TIMEOUT = 10
 
 # Requests per minute and token; 0: unlimited.
+BERTH_TRASH_DAYS = env.int("BERTH_TRASH_DAYS", 7)
 BERTH_STARTUP_SCRIPT_S = env.int("BERTH_STARTUP_SCRIPT_S", 60)
 BERTH_TOKEN_REQUESTS = env.int("BERTH_TOKEN_REQUESTS", 3000)
 

@@ -18,7 +18,7 @@ from portal.notifications.selectors import find_helpers
 from scheduler.history.recorder import record_hold_state
 from scheduler.run_state import discard_plans
 from sessions_app.limits.group_rules import session_counts
-from sessions_app.selectors import allocations_by_owner, objection_to_folder_deletion
+from sessions_app.selectors import allocations_by_owner, uses_of_folder
 from vfolders.selectors import storage_host_names
 
 
@@ -36,6 +36,6 @@ def connect_ports() -> None:
     agents.ports.session_counts.connect(session_counts)
     agents.ports.excluded_sessions.connect(sessions_app.queue.closed_groups)
     agents.ports.plan_discarder.connect(discard_plans)
-    vfolders.ports.folder_deletion_guards.connect(objection_to_folder_deletion)
+    vfolders.ports.folder_deletion_guards.connect(uses_of_folder)
     sessions_app.ports.hold_recorder.connect(record_hold_state)
     sessions_app.ports.start_forecaster.connect(scheduler.forecast.service)

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import F, Q, QuerySet
+from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from accounts.core.limits import Level
@@ -18,6 +19,9 @@ from common.pages.status_styles import status_style
 from common.values.text import quoted
 from sessions_app.core.states import REQUEUED, RETRIED, Reason, Status, requeue_reason
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, Kernel, KernelAllocation, SessionArray
+from vfolders.ports import FolderUse
+
+FOLDER_USES = 10
 
 
 class Action(StrEnum):
@@ -133,14 +137,13 @@ def not_running(session: ComputeSession, *, hint: str = "") -> Conflict:
     return Conflict(sentence.format(session=session.name, status=status), hint=hint)
 
 
-def objection_to_folder_deletion(folder_id: UUID) -> str:
-    """Return why this folder cannot be deleted: a live session mounts it; "" if none does.
-
-    Used by vfolders.
-    """
-    users = ComputeSession.objects.live().filter(mounts__folder_id=folder_id)
-    names = ", ".join(f"“{name}”" for name in users.values_list("name", flat=True)[:3])
-    return _("It is mounted in {sessions}. Stop that first.").format(sessions=names) if names else ""
+def uses_of_folder(folder_id: UUID) -> list[FolderUse]:
+    """Return the first live sessions that mount this folder. Used by vfolders."""
+    users = ComputeSession.objects.live().filter(mounts__folder_id=folder_id).order_by("pk").distinct()
+    return [
+        FolderUse(str(pk), name, reverse("session", args=[pk]))
+        for pk, name in users.values_list("pk", "name")[:FOLDER_USES]
+    ]
 
 
 def is_stoppable(session: ComputeSession) -> bool:

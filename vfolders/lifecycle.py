@@ -1,11 +1,14 @@
 """State transitions of folders; the only code that writes `VFolder.state`."""
 
+from datetime import timedelta
 from uuid import UUID
 
 import structlog
+from django.conf import settings
 from django.db import transaction
 from django.utils.translation import gettext as _
 
+from common import clock
 from common.actors import Actor
 from common.errors import Conflict
 from common.messaging.live_updates import Audience, push_on_commit
@@ -37,7 +40,11 @@ def transition(folder_id: UUID, *, to: FolderState, actor: Actor) -> VFolder:
         sentence = _("The folder “{folder}” is {state} and cannot become {wanted}.")
         raise IllegalTransition(sentence.format(folder=folder.name, **words))
     folder.state = to.value
-    folder.save(update_fields=["state"])
+    is_trashed = to is FolderState.TRASHED
+    folder.trashed_at = clock.now() if is_trashed else None
+    folder.trashed_by_id = actor.user_id if is_trashed else None
+    folder.expires_at = folder.trashed_at and folder.trashed_at + timedelta(days=settings.BERTH_TRASH_DAYS)
+    folder.save(update_fields=["state", "trashed_at", "trashed_by", "expires_at"])
     log.info("folder.transition", folder_id=str(folder_id), frm=current, to=to, actor=actor.label)
     push_folder_change(folder)
     return folder

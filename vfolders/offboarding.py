@@ -15,9 +15,9 @@ from common.actors import Actor
 from common.audit import audit_log
 from common.errors import Conflict, NotFound
 from common.values.stored_message import StoredMessage
-from vfolders import lifecycle, services
-from vfolders.core.states import FolderState
+from vfolders import lifecycle, trash
 from vfolders.models import VFolder
+from vfolders.selectors import SHOWN
 
 MAX_TRIES = 100
 MAX_STEM_LENGTH = 48
@@ -27,7 +27,7 @@ NAME, LABEL = "folders", gettext_noop("folder “{name}”")
 
 
 def items(user: User) -> Sequence[OwnedItem]:
-    rows = VFolder.objects.filter(owner=user, state=FolderState.READY.value).order_by("name")
+    rows = VFolder.objects.filter(owner=user, state__in=SHOWN).order_by("name")
     return [OwnedItem(str(pk), name) for pk, name in rows.values_list("pk", "name")]
 
 
@@ -58,7 +58,7 @@ def hand_over(*, folder_id: UUID, heir: User, actor: Actor) -> StoredMessage:
             .filter(pk=folder_id)
             .first()
         )
-        if folder is None or folder.state != FolderState.READY:
+        if folder is None or folder.state not in SHOWN:
             return DELETED
         if folder.owner_id != heir.pk:
             folder.owner, before = heir, folder.owner
@@ -86,7 +86,7 @@ def history(owner: Owner) -> str:
 
 def _delete(folder_id: UUID, actor: Actor) -> StoredMessage | None:
     try:
-        services.delete_folder(actor=actor, folder_id=folder_id)
+        trash.delete_folder(actor=actor, folder_id=folder_id)
     except NotFound:
         pass
     except Conflict:

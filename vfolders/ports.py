@@ -1,15 +1,28 @@
 """Ports of folders, implemented by the apps above."""
 
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Protocol
 from uuid import UUID
 
+from common.errors import Conflict
+from common.i18n import gettext as _
 from common.ports import Ports
 
 
+@dataclass(frozen=True, slots=True)
+class FolderUse:
+    """A use that keeps a folder: a live session that mounts it. `url` is its page."""
+
+    id: str
+    name: str
+    url: str
+
+
 class FolderDeletionGuard(Protocol):
-    def __call__(self, folder_id: UUID) -> str:
-        """Return the reason why the folder must stay, as a sentence for users; "" if it may be
-        deleted.
+    def __call__(self, folder_id: UUID) -> Sequence[FolderUse]:
+        """Return the uses for which the folder must stay, the first ones if there are many; none if it
+        may go.
 
         Runs in the transaction of the deletion, after the folder's row was locked FOR UPDATE. Code
         that is about to use a folder calls `services.lock_folders` first, so that use and deletion
@@ -20,6 +33,24 @@ class FolderDeletionGuard(Protocol):
 folder_deletion_guards: Ports[FolderDeletionGuard] = Ports("vfolders.folder_deletion_guards")
 
 
-def deletion_objection(folder_id: UUID) -> str:
-    """Return the first objection of the deletion guards, or ""."""
-    return next((reason for guard in folder_deletion_guards.get() if (reason := guard(folder_id))), "")
+class FolderInUse(Conflict):
+    """Live sessions mount the folder; `uses` are the first of them."""
+
+    default_code = "folder_in_use"
+
+    def __init__(self, folder_name: str, uses: Sequence[FolderUse]) -> None:
+        names = ", ".join(f"“{use.name}”" for use in uses)
+        super().__init__(
+            _("The folder “{folder}” is mounted in {sessions}.").format(folder=folder_name, sessions=names),
+            hint=_("Stop that first."),
+        )
+        self.uses = uses
+
+    def to_json(self) -> dict[str, object]:
+        return super().to_json() | {"sessions": [asdict(use) for use in self.uses]}
+
+
+def check_unused(folder_id: UUID, folder_name: str) -> None:
+    """Raise FolderInUse if a deletion guard objects."""
+    if uses := [use for guard in folder_deletion_guards.get() for use in guard(folder_id)]:
+        raise FolderInUse(folder_name, uses)

@@ -2,7 +2,7 @@
 `visible_folders` is the only list source of folders, `access_folder` the only single fetch.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from uuid import UUID
 
@@ -39,16 +39,41 @@ from vfolders.storage.files import FolderFiles
 from vfolders.storage.host_calls import HostCalls
 from vfolders.storage.registry import open_storage
 
+USABLE = frozenset({FolderState.READY})
+TRASH = frozenset({FolderState.TRASHED})
+LISTED = frozenset({FolderState.READY, FolderState.CLONING})
+SHOWN = LISTED | TRASH
 NOBODY = 0  # not a user id; None would match folders of projects, which have no owner
 
 
 def visible_folders(actor: Actor) -> QuerySet[VFolder]:
     """Folders of the actor and the actor's projects, and those shared with either; all of the domain
-    for its admins and monitors; all for superadmins.
+    for its admins and monitors; all for superadmins. Neither clones under way nor trash.
 
     Each row carries what `actions_on` needs. One query, and one to find whether the actor oversees
     a domain.
     """
+    return folders_in(actor, USABLE)
+
+
+def trashed_folders(actor: Actor) -> QuerySet[VFolder]:
+    """Folders in the trash that the actor may restore or delete for ever, the first to expire first."""
+    return deletable(actor, folders_in(actor, TRASH)).order_by("expires_at", "pk")
+
+
+def deletable(actor: Actor, folders: QuerySet[VFolder]) -> QuerySet[VFolder]:
+    """Narrow rows of `folders_in` to those with Action.DELETE for the actor."""
+    person_id = actor.user_id or NOBODY
+    allowed = (
+        Q(owner_id=person_id) | Q(creator_id=person_id, is_member=True) | Q(shared_right=Right.DELETE.value)
+    )
+    if not actor.is_read_only:
+        allowed |= Q(is_project_admin=True) | Q(is_overseen=True)
+    return folders.filter(allowed)
+
+
+def folders_in(actor: Actor, states: Collection[FolderState]) -> QuerySet[VFolder]:
+    """Return what `visible_folders` does, of folders in these states."""
     person_id = actor.user_id or NOBODY
     memberships = Membership.objects.filter(
         project_id=OuterRef("project_id"), project__is_active=True, user_id=person_id
@@ -56,7 +81,7 @@ def visible_folders(actor: Actor) -> QuerySet[VFolder]:
     shares = effective_shares(actor).filter(folder_id=OuterRef("pk"))
     overseen = Q(domain__isnull=False) if sees_everything(actor) else Q(domain_id=overseen_domain_id(actor))
     return (
-        VFolder.objects.filter(state=FolderState.READY.value)
+        VFolder.objects.filter(state__in=states)
         .select_related("owner", "project", "domain", "host")
         .annotate(
             is_member=Exists(memberships),
@@ -103,11 +128,19 @@ def actions_on(actor: Actor, folder: VFolder) -> frozenset[Action]:
     return allowed_actions(_relations(actor, folder))
 
 
-def access_folder(actor: Actor, folder_id: UUID, action: Action) -> VFolder:
-    """Return the folder if the actor may take this action. Raises NotFound (absent, hidden or being
-    deleted), PermissionDenied (visible, but not allowed).
+def access_folder(
+    actor: Actor, folder_id: UUID, action: Action, *, states: Collection[FolderState] = USABLE
+) -> VFolder:
+    """Return the folder if the actor may take this action and it is in one of `states`. Raises NotFound
+    (absent, hidden or in another state), PermissionDenied (visible, but not allowed).
+
+    A folder in the trash is hidden from those who may not delete it.
     """
-    return _allowed(actor, visible_folders(actor).filter(pk=folder_id).first(), action)
+    folder = folders_in(actor, states).filter(pk=folder_id).first()
+    is_trashed = folder is not None and folder.state == FolderState.TRASHED
+    if folder is not None and is_trashed and Action.DELETE not in actions_on(actor, folder):
+        folder = None
+    return _allowed(actor, folder, action)
 
 
 def _allowed(actor: Actor, folder: VFolder | None, action: Action) -> VFolder:

@@ -1,7 +1,7 @@
 """Writes of folders as a whole; files inside them are written by `files/service.py`."""
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from uuid import UUID
@@ -14,20 +14,18 @@ from django.utils.translation import gettext as _
 from accounts.admission_gate import precede_admissions
 from accounts.core.limits import Limit, overused_limits, refused_limits
 from accounts.limits import ScopeIds, check_limits, read_scopes, scope_ids, write_within_limits
-from accounts.models import Project
 from accounts.selectors import access_usable_project, get_acting_user
 from common.actors import SYSTEM, Actor
 from common.audit import audit_log
 from common.db.row_locks import RowLock, lock_rows
-from common.errors import BerthError, Conflict, LimitExceeded, invalid_field
-from common.messaging.dispatch import TaskName, enqueue_on_commit
+from common.errors import BerthError, Conflict, InvalidInput, LimitExceeded, invalid_field
 from vfolders import lifecycle
-from vfolders.core.paths import parse_folder_name
+from vfolders.core.modes import FolderMode, parse_name_of_mode
 from vfolders.core.permissions import Action
 from vfolders.core.states import FolderState
 from vfolders.models import StorageHost, VFolder
-from vfolders.ports import deletion_objection
 from vfolders.selectors import (
+    USABLE,
     access_folder,
     access_storage_host,
     backend_of,
@@ -74,34 +72,75 @@ def _mark_of(host: StorageHost) -> UUID:
     return uuid.uuid5(uuid.NAMESPACE_URL, f"berth:storage-mark:{settings.BERTH_INSTALLATION}:{host.pk}")
 
 
-def create_folder(*, actor: Actor, name: str, project: str = "", host: str = "") -> VFolder:
+def create_folder(
+    *, actor: Actor, name: str, project: str = "", host: str = "", mode: FolderMode = FolderMode.GENERAL
+) -> VFolder:
     """Create an empty folder of the actor, or of the actor's project that `project` names.
 
     Without a host it is on the default one, or another that policies allow. Raises InvalidInput,
     NotFound, PermissionDenied, LimitExceeded, Conflict (the name is taken), StorageUnavailable.
     """
+    folder = new_folder(actor=actor, name=name, project=project, host=host, mode=mode)
+    insert_folder(folder, actor=actor, audit=lambda: _record(actor, "vfolders.create_folder", folder))
+    return folder
+
+
+def new_folder(*, actor: Actor, name: str, project: str, host: str, mode: FolderMode) -> VFolder:
+    """Return an unsaved folder with checked name, owner and host. Raises what `create_folder` does."""
     found_project = access_usable_project(actor, project) if project else None
     actor_scopes = scope_ids(actor, found_project).keys()
     found_host = access_storage_host(host) if host else usual_storage_host(read_scopes(actor_scopes))
     with invalid_field("name"):
-        folder_name = parse_folder_name(name)
-    folder = _new_folder(actor, folder_name, found_project, found_host)
+        folder_name = parse_name_of_mode(name, mode)
+    check_owner_of_mode(mode, is_of_project=found_project is not None)
+    user = get_acting_user(actor)
+    return VFolder(
+        id=uuid.uuid4(),
+        name=folder_name,
+        domain=found_project.domain if found_project else user.domain,
+        owner=None if found_project else user,
+        project=found_project,
+        host=found_host,
+        mode=mode.value,
+        creator=user,
+    )
+
+
+def check_owner_of_mode(mode: FolderMode, *, is_of_project: bool) -> None:
+    """Raise InvalidInput if a folder of this mode cannot belong to a project."""
+    if mode is FolderMode.AUTO_MOUNT and is_of_project:
+        raise InvalidInput.at(
+            "mode",
+            _("A folder of a project is not mounted automatically, only folders of your own."),
+            hint=_("Choose another mode, or make it your own."),
+        )
+
+
+def insert_folder(folder: VFolder, *, actor: Actor, audit: Callable[[], None]) -> None:
+    """Create the directory, then the row, within the limits of its owner; `audit` runs in the transaction
+    of the row. Raises LimitExceeded, Conflict (the name is taken), StorageUnavailable.
+    """
+    actor_scopes = scope_ids(actor, folder.project).keys()
     owner_scopes = ScopeIds(domain=folder.domain_id, project=folder.project_id, user=folder.owner_id).keys()
 
     def check_folder_limits(requested: Mapping[str, int]) -> None:
         scopes = read_scopes({*owner_scopes, *actor_scopes})
         of_owner = [scope for scope in scopes if (scope.level, scope.id) in owner_scopes]
         full = refused_limits(of_owner, requested) + overused_limits(of_owner, Limit.FOLDER_BYTES)
-        check_limits(full, lists=host_refusals(scopes, found_host))
+        check_limits(full, lists=host_refusals(scopes, folder.host))
+
+    requested = {Limit.FOLDERS.value: 1}
+    if folder.size_bytes:
+        requested[Limit.FOLDER_BYTES.value] = folder.size_bytes
 
     def write() -> None:
-        check_folder_limits({Limit.FOLDERS.value: 1})
+        check_folder_limits(requested)
         folder.save(force_insert=True)
         check_folder_limits({})
-        audit_log.record(actor=actor, action="vfolders.create_folder", target=folder)
+        audit()
         lifecycle.push_folder_change(folder)
 
-    check_folder_limits({Limit.FOLDERS.value: 1})
+    check_folder_limits(requested)
     # The directory first: if the row fails, only an empty directory with a random name is left.
     calls_of(folder.host).run(partial(storage_of(folder).create_folder, folder.pk))
     try:
@@ -110,27 +149,57 @@ def create_folder(*, actor: Actor, name: str, project: str = "", host: str = "")
         _remove_files(folder)
         if "folder_name_of" not in str(error):
             raise
-        raise _name_is_taken(folder) from error
-    return folder
+        raise name_is_taken(folder) from error
 
 
-def delete_folder(*, actor: Actor, folder_id: UUID) -> None:
-    """Hide the folder at once and remove its files soon. This cannot be undone.
-
-    Raises NotFound, PermissionDenied, Conflict (it is in use: a deletion guard objected).
+def rename_folder(*, actor: Actor, folder_id: UUID, name: str) -> VFolder:
+    """Give the folder another name. Sessions that run keep their mount path; later ones mount it at the
+    new name. Raises NotFound, PermissionDenied, InvalidInput, Conflict (the name is taken).
     """
-    folder = access_folder(actor, folder_id, Action.DELETE)
+    folder = access_folder(actor, folder_id, Action.MANAGE)
+    with invalid_field("name"):
+        wanted = parse_name_of_mode(name, FolderMode(folder.mode))
+    return _change(actor, folder, "vfolders.rename_folder", {"name": wanted})
 
+
+def change_mode(*, actor: Actor, folder_id: UUID, mode: FolderMode) -> VFolder:
+    """Change what the folder is for. Raises NotFound, PermissionDenied, InvalidInput: auto-mount folders
+    have names that begin with a dot, so only a new folder can become one, and none stops being one.
+    """
+    folder = access_folder(actor, folder_id, Action.MANAGE)
+    if (mode is FolderMode.AUTO_MOUNT) != (folder.mode == FolderMode.AUTO_MOUNT):
+        raise InvalidInput.at(
+            "mode",
+            _("Only a folder whose name begins with a dot is mounted automatically, and it always is."),
+            hint=_("Clone it under another name instead."),
+        )
+    return _change(actor, folder, "vfolders.change_folder_mode", {"mode": mode.value})
+
+
+def _change(actor: Actor, folder: VFolder, action: str, values: Mapping[str, str]) -> VFolder:
+    """Write these fields of the folder, audited; nothing if they are so already."""
     with transaction.atomic():
         precede_admissions()
-        # FOR UPDATE excludes transactions that lock the folder for a mount.
-        VFolder.objects.select_for_update().get(pk=folder_id)
-        if objection := deletion_objection(folder_id):
-            sentence = _("The folder “{folder}” is in use. {why}")
-            raise Conflict(sentence.format(folder=folder.name, why=objection), code="folder_in_use")
-        lifecycle.transition(folder_id, to=FolderState.DELETING, actor=actor)
-        audit_log.record(actor=actor, action="vfolders.delete_folder", target=folder)
-        enqueue_on_commit(TaskName.PURGE_FOLDERS)
+        fresh = VFolder.objects.select_for_update().filter(pk=folder.pk, state__in=USABLE).first()
+        if fresh is None:
+            raise folder_is_gone()
+        before = {field: getattr(fresh, field) for field in values}
+        if before == values:
+            return folder
+        for field, value in values.items():
+            setattr(fresh, field, value)
+            setattr(folder, field, value)
+        try:
+            with transaction.atomic():
+                fresh.save(update_fields=list(values))
+        except IntegrityError as error:
+            if "folder_name_of" not in str(error):
+                raise
+            raise name_is_taken(folder) from error
+        changes = {field: [before[field], value] for field, value in values.items()}
+        audit_log.record(actor=actor, action=action, target=fresh, changes=changes)
+        lifecycle.push_folder_change(fresh)
+    return folder
 
 
 def lock_folders(folder_ids: Iterable[UUID]) -> None:
@@ -147,9 +216,13 @@ def lock_folders(folder_ids: Iterable[UUID]) -> None:
     # wait; deletion and hand-over lock FOR UPDATE.
     locked = {folder.pk for folder in lock_rows(rows, RowLock.KEY_SHARE)}
     if wanted - locked:
-        raise Conflict(
-            _("A folder was deleted just now."), hint=_("Choose the folders again."), code="folder_gone"
-        )
+        raise folder_is_gone()
+
+
+def folder_is_gone() -> Conflict:
+    return Conflict(
+        _("A folder was deleted just now."), hint=_("Choose the folders again."), code="folder_gone"
+    )
 
 
 def purge_folders() -> int:
@@ -174,20 +247,7 @@ def _remove_files(folder: VFolder) -> None:
     calls_of(folder.host).run(partial(storage_of(folder).delete_folder, folder.pk), timeout_s=LONG_S)
 
 
-def _new_folder(actor: Actor, name: str, project: Project | None, host: StorageHost) -> VFolder:
-    user = get_acting_user(actor)
-    return VFolder(
-        id=uuid.uuid4(),
-        name=name,
-        domain=project.domain if project else user.domain,
-        owner=None if project else user,
-        project=project,
-        host=host,
-        creator=user,
-    )
-
-
-def _name_is_taken(folder: VFolder) -> Conflict:
+def name_is_taken(folder: VFolder) -> Conflict:
     sentence = (
         _("The project “{project}” has a folder called “{folder}” already.")
         if folder.project
@@ -198,3 +258,7 @@ def _name_is_taken(folder: VFolder) -> Conflict:
         hint=_("Choose another name."),
         fields={"name": [_("This name is taken.")]},
     )
+
+
+def _record(actor: Actor, action: str, folder: VFolder) -> None:
+    audit_log.record(actor=actor, action=action, target=folder)

@@ -4,16 +4,17 @@ from celery import shared_task
 
 from common.db.advisory_locks import try_exclusive
 from common.messaging.dispatch import TaskName, enqueue_on_commit
-from vfolders import services, usage
+from vfolders import services, trash, usage
 
 
 @shared_task(name=TaskName.PURGE_FOLDERS.value, soft_time_limit=1800, time_limit=1860)
 def purge_folders() -> None:
-    """Purge deleted folders, unless the previous round is still running: a large folder takes long
-    to remove.
+    """Delete what has been in the trash long enough, and purge deleted folders, unless the previous round
+    is still running: a large folder takes long to remove.
     """
     with try_exclusive("vfolders.purge") as is_mine:
         if is_mine:
+            trash.delete_expired()
             services.purge_folders()
 
 

@@ -74,6 +74,9 @@ _STYLES = {
     "expired": StatusStyle("clock-off", gettext_noop("Expired"), Tone.QUIET),
     "revoked": StatusStyle("ban", gettext_noop("Revoked"), Tone.QUIET),
     "void": StatusStyle("user-off", gettext_noop("Void"), Tone.WARN),
+    # folders
+    "cloning": StatusStyle("loader-2", gettext_noop("Being copied"), Tone.BUSY, is_spinning=True),
+    "trashed": StatusStyle("trash", gettext_noop("In the trash"), Tone.QUIET),
     # budgets and prices
     "within": StatusStyle("circle-check", gettext_noop("Within budget"), Tone.GOOD),
     "nearly_spent": StatusStyle("alert-triangle", gettext_noop("Nearly used up"), Tone.WARN),

@@ -23,7 +23,7 @@ from common.rest.errors import ErrorOut
 from common.rest.idempotency import takes_idempotency_key
 from common.token_scopes import FOR_FOLDERS
 from common.values.resources import MAX_AMOUNT
-from vfolders import services
+from vfolders import services, trash
 from vfolders.api.serializers import (
     DirectoryCreateInput,
     DirectoryOut,
@@ -83,10 +83,8 @@ class FolderView(APIView):
 
     @extend_schema(operation_id="delete_folder", responses={204: None, **_REFUSALS})
     def delete(self, request: Request, folder_id: UUID) -> Response:
-        """Delete the folder with all its content.
-        Refused while a live session mounts it. Cannot be undone.
-        """
-        services.delete_folder(actor=actor_of(request), folder_id=folder_id)
+        """Put the folder in the trash. Refused while a live session mounts it."""
+        trash.trash_folder(actor=actor_of(request), folder_id=folder_id)
         return Response(status=204)
 
 

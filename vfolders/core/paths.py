@@ -23,6 +23,7 @@ MAX_PATH_BYTES = 3072  # leaves room for "/home/work/<folder>/" below the kernel
 MAX_DEPTH = 128
 MAX_FOLDER_NAME_LENGTH = 64
 _MAX_ENDING = 16  # characters of ".tar.gz", kept at the end of a numbered name
+RESERVED_PREFIX = ".berth"  # Berth writes files of such names into home directories
 
 # Control characters, surrogates (names that are not UTF-8), line and paragraph separators: none can
 # be displayed, logged or sent in a header unambiguously.
@@ -143,6 +144,20 @@ def parse_folder_name(text: str) -> str:
         raise UnsafePath(
             _("Use letters, digits, dots, dashes and underscores; begin with a letter or digit.")
         )
+    return name
+
+
+def parse_automatic_name(text: str) -> str:
+    """Return `text` if it may name a folder that is mounted automatically: a dot and a folder name.
+    Raises UnsafePath.
+    """
+    name = f".{parse_folder_name(text.removeprefix('.'))}"
+    if len(name) > MAX_FOLDER_NAME_LENGTH:
+        raise UnsafePath(
+            _("The name is longer than {count} characters.").format(count=MAX_FOLDER_NAME_LENGTH)
+        )
+    if name.casefold().startswith(RESERVED_PREFIX):
+        raise UnsafePath(_("Names that begin with {prefix} are Berth's own.").format(prefix=RESERVED_PREFIX))
     return name
 
 

@@ -10,7 +10,8 @@ from django.utils.translation import gettext_lazy
 from accounts.models import Domain, Project
 from common import clock
 from common.db.fields import NameField, SecretField
-from vfolders.core.states import FolderState
+from vfolders.core.modes import FolderMode
+from vfolders.core.states import NAMED, FolderState
 
 
 class StorageHost(models.Model):
@@ -72,13 +73,13 @@ class StorageHost(models.Model):
         return self.name
 
 
+_HAS_NAME = Q(state__in=sorted(NAMED))
+
+
 class VFolder(models.Model):
     """A named directory of one user or one project, mounted into sessions.
     Only `lifecycle` writes `state`.
     """
-
-    class Mode(models.TextChoices):
-        GENERAL = "general"
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     name = NameField(max_length=64)
@@ -90,7 +91,11 @@ class VFolder(models.Model):
         Project, on_delete=models.PROTECT, null=True, blank=True, related_name="folders"
     )
     host = models.ForeignKey(StorageHost, on_delete=models.PROTECT, related_name="folders")
-    mode = models.CharField(max_length=20, choices=Mode, default=Mode.GENERAL)
+    mode = models.CharField(
+        max_length=20,
+        choices=[(mode.value, mode.value) for mode in FolderMode],
+        default=FolderMode.GENERAL.value,
+    )
     state = models.CharField(
         max_length=20,
         choices=[(state.value, state.value) for state in FolderState],
@@ -118,6 +123,19 @@ class VFolder(models.Model):
         default=clock.now, editable=False, help_text="Time of the next measurement."
     )
 
+    trashed_at = models.DateTimeField(null=True, blank=True, editable=False)
+    trashed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        editable=False,
+        related_name="+",
+    )
+    expires_at = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="Time at which a folder in the trash is deleted."
+    )
+
     class Meta:
         ordering = ("name", "id")
         constraints = (
@@ -129,16 +147,33 @@ class VFolder(models.Model):
             models.CheckConstraint(
                 condition=Q(state__in=[state.value for state in FolderState]), name="folder_state_is_known"
             ),
+            models.CheckConstraint(
+                condition=Q(
+                    state=FolderState.TRASHED.value, trashed_at__isnull=False, expires_at__isnull=False
+                )
+                | (
+                    ~Q(state=FolderState.TRASHED.value) & Q(trashed_at=None, trashed_by=None, expires_at=None)
+                ),
+                name="folder_trash_expires",
+            ),
+            models.CheckConstraint(
+                condition=Q(mode__in=[mode.value for mode in FolderMode]), name="folder_mode_is_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(mode=FolderMode.AUTO_MOUNT.value, name__startswith=".", project=None)
+                | (~Q(mode=FolderMode.AUTO_MOUNT.value) & ~Q(name__startswith=".")),
+                name="folder_auto_mount_has_dot",
+            ),
             models.CheckConstraint(condition=Q(size_bytes__gte=0), name="folder_size_not_negative"),
             models.CheckConstraint(condition=Q(quota_bytes__gt=0), name="folder_quota_positive"),
             models.UniqueConstraint(
                 fields=("owner", "name"),
-                condition=Q(state=FolderState.READY.value),
+                condition=_HAS_NAME,
                 name="folder_name_of_owner",
             ),
             models.UniqueConstraint(
                 fields=("project", "name"),
-                condition=Q(state=FolderState.READY.value),
+                condition=_HAS_NAME,
                 name="folder_name_of_project",
             ),
         )
@@ -148,6 +183,12 @@ class VFolder(models.Model):
             ),
             models.Index(
                 fields=("state",), condition=Q(state=FolderState.DELETING.value), name="folder_deleting"
+            ),
+            models.Index(
+                fields=("expires_at",), condition=Q(state=FolderState.TRASHED.value), name="folder_trashed"
+            ),
+            models.Index(
+                fields=("state",), condition=Q(state=FolderState.CLONING.value), name="folder_cloning"
             ),
         )
 

@@ -24,7 +24,7 @@ from common.pages.htmx import is_fragment
 from common.pages.tables import Column, Filter, Listing, Tab, Table, choices_of, define_table
 from common.rest.actor import actor_of
 from common.templatetags.berth import ago
-from vfolders import services
+from vfolders import trash
 from vfolders.core.permissions import Action
 from vfolders.models import VFolder
 from vfolders.selectors import NOBODY, actions_on, visible_folders
@@ -164,8 +164,8 @@ def _word(count: int) -> str:
 
 
 def _delete(actor: Actor, folder_id: UUID) -> str:
-    services.delete_folder(actor=actor, folder_id=folder_id)
-    return _("Its files are being removed.")
+    trash.trash_folder(actor=actor, folder_id=folder_id)
+    return _("It is in the trash.")
 
 
 def _listing(request: HttpRequest, actor: Actor) -> Listing:

@@ -19,7 +19,7 @@ from common.errors import BerthError, InvalidInput, invalid_field
 from common.pages.htmx import closed_during_impersonation, is_fragment, render_page_or_fragment
 from common.rest.actor import actor_of
 from common.rest.idempotency import submit_once
-from vfolders import services, usage
+from vfolders import services, trash, usage
 from vfolders.core.paths import EntryPath, display_name, parse_directory, parse_path
 from vfolders.core.permissions import Action
 from vfolders.files import service
@@ -164,7 +164,7 @@ def delete_folder(request: HttpRequest, folder_id: UUID) -> HttpResponse:
     folder = access_folder(actor_of(request), folder_id, Action.DELETE)
     try:
         _check_confirmed(request, folder)
-        services.delete_folder(actor=actor_of(request), folder_id=folder_id)
+        trash.trash_folder(actor=actor_of(request), folder_id=folder_id)
     except BerthError as refusal:
         messages.error(request, f"{refusal.message} {refusal.hint}".strip())
         return redirect("folder", folder_id)

@@ -42,7 +42,7 @@ def test_a_folder_is_made_listed_read_and_deleted(people: People) -> None:
     assert client.get(url).json() == made.json()
     assert client.delete(url).status_code == 204
     assert client.get(url).status_code == 404
-    assert client.delete(url).status_code == 404
+    assert client.delete(url).status_code == 204
 
 
 def test_a_folder_of_a_project_is_shared_with_its_members(people: People) -> None:

@@ -36,7 +36,7 @@ from tests import factories
 from tests.doubles.runtimes import LostRuntime
 from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_sessions import Place, make_place
-from vfolders import services as folder_services
+from vfolders import trash as folder_trash
 from vfolders.models import VFolder
 from vfolders.tasks import purge_folders
 
@@ -246,7 +246,7 @@ def test_deleted_folder_is_purged_unless_another_round_is_at_it(tmp_path: Path) 
     make_storage_host(tmp_path)
     owner = factories.make_user()
     kept, gone = make_folder(owner), make_folder(owner)
-    folder_services.delete_folder(actor=factories.actor_for(owner), folder_id=gone.pk)
+    folder_trash.delete_folder(actor=factories.actor_for(owner), folder_id=gone.pk)
     with somebody_at("vfolders.purge"):
         purge_folders()
     assert VFolder.objects.filter(pk=gone.pk).exists()

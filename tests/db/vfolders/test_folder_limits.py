@@ -12,7 +12,8 @@ from tests.factories import actor_for, make_project, make_user
 from tests.factories_folders import make_storage_host
 from tests.factories_limits import limit, use_of
 from vfolders.models import VFolder
-from vfolders.services import create_folder, delete_folder
+from vfolders.services import create_folder
+from vfolders.trash import delete_folder
 
 
 @pytest.fixture

@@ -15,12 +15,12 @@ from common.models import AuditEntry
 from tests.conftest import People
 from tests.factories import actor_for, make_project, make_user
 from tests.factories_folders import make_folder, make_storage_host, superadmin_actor
-from vfolders import lifecycle, services
+from vfolders import lifecycle, services, trash
 from vfolders.core.permissions import Action
 from vfolders.core.states import FolderState
 from vfolders.files import service
 from vfolders.models import StorageHost, VFolder
-from vfolders.ports import folder_deletion_guards
+from vfolders.ports import FolderUse, folder_deletion_guards
 from vfolders.selectors import (
     access_folder,
     access_mountable_folder,
@@ -42,8 +42,8 @@ def host(db: None, tmp_path: Path) -> StorageHost:
 
 @pytest.fixture
 def guard_that_objects() -> Iterator[None]:
-    def object_always(folder_id: uuid.UUID) -> str:
-        return "The session “night” mounts it."
+    def object_always(folder_id: uuid.UUID) -> list[FolderUse]:
+        return [FolderUse("1", "night", "/sessions/1/")]
 
     with folder_deletion_guards.replaced(object_always):
         yield
@@ -213,7 +213,7 @@ def test_a_deleted_folder_is_hidden_at_once_then_purged(people: People) -> None:
     source = mount_source(folder)
     service.write_file(actor=actor_for(people.member), folder_id=folder.pk, path="a/b", chunks=[b"x"])
 
-    services.delete_folder(actor=actor_for(people.member), folder_id=folder.pk)
+    trash.delete_folder(actor=actor_for(people.member), folder_id=folder.pk)
 
     folder = VFolder.objects.get(pk=folder.pk)
     assert folder.state == FolderState.DELETING
@@ -231,7 +231,7 @@ def test_a_deleted_folder_is_hidden_at_once_then_purged(people: People) -> None:
 
 def test_a_folder_of_a_host_that_is_away_is_purged_later(people: People, host: StorageHost) -> None:
     folder = make_folder(people.member)
-    services.delete_folder(actor=actor_for(people.member), folder_id=folder.pk)
+    trash.delete_folder(actor=actor_for(people.member), folder_id=folder.pk)
     present = host.config["root"]
     StorageHost.objects.update(config={"root": f"{present}-away"})
 
@@ -244,7 +244,7 @@ def test_deletion_is_refused_while_a_guard_objects(people: People, guard_that_ob
     folder = make_folder(people.member)
 
     with pytest.raises(Conflict, match="night") as refused:
-        services.delete_folder(actor=actor_for(people.member), folder_id=folder.pk)
+        trash.delete_folder(actor=actor_for(people.member), folder_id=folder.pk)
 
     assert refused.value.code == "folder_in_use"
     assert VFolder.objects.get(pk=folder.pk).state == FolderState.READY
@@ -254,7 +254,7 @@ def test_deleting_is_for_those_who_may(people: People) -> None:
     folder = make_folder(people.project_admin, project=people.project)
 
     with pytest.raises(PermissionDenied):
-        services.delete_folder(actor=actor_for(people.member), folder_id=folder.pk)
+        trash.delete_folder(actor=actor_for(people.member), folder_id=folder.pk)
 
 
 def test_states_go_one_way(people: People) -> None:
@@ -274,13 +274,13 @@ def test_holding_a_folder_and_deleting_it_cannot_cross(people: People) -> None:
     started = threading.Event()
     outcome: list[object] = []
 
-    def guard(folder_id: uuid.UUID) -> str:
-        return "It is used." if is_used.is_set() else ""
+    def guard(folder_id: uuid.UUID) -> list[FolderUse]:
+        return [FolderUse("1", "night", "/sessions/1/")] if is_used.is_set() else []
 
     def delete() -> None:
         started.set()
         try:
-            services.delete_folder(actor=actor_for(people.member), folder_id=folder.pk)
+            trash.delete_folder(actor=actor_for(people.member), folder_id=folder.pk)
         except Conflict as refusal:
             outcome.append(refusal.code)
         finally:

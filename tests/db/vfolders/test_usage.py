@@ -24,8 +24,9 @@ from tests.factories_sessions import Place, make_place
 from vfolders import tasks, usage
 from vfolders.files import service
 from vfolders.models import StorageHost, VFolder
-from vfolders.services import create_folder, delete_folder
+from vfolders.services import create_folder
 from vfolders.storage.base import Effort, Usage
+from vfolders.trash import delete_folder
 
 KIB = 1024
 

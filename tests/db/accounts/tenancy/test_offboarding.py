@@ -166,7 +166,7 @@ def test_a_folder_that_is_gone_or_cannot_be_deleted_now_stops_nothing_else(
         raise offboarding.BerthError("not now")
 
     with monkeypatch.context() as patched:
-        patched.setattr(vfolders_offboarding.services, "delete_folder", refuses)
+        patched.setattr(vfolders_offboarding.trash, "delete_folder", refuses)
         assert continue_offboarding(case.pk).finished_at is None
     case = continue_offboarding(case.pk)
     assert case.finished_at is not None
@@ -182,7 +182,7 @@ def test_one_that_fails_stops_none_of_the_others(
     def fails(**arguments: Any) -> None:
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(vfolders_offboarding.services, "delete_folder", fails)
+    monkeypatch.setattr(vfolders_offboarding.trash, "delete_folder", fails)
     continue_offboardings()
     assert [OffBoarding.objects.get(pk=case.pk).finished_at is not None for case in cases] == [False, True]
 
@@ -219,13 +219,13 @@ def test_opened_again_in_the_middle_of_a_run_no_further_item_is_settled(
     for name in ("a", "b"):
         make_folder(place.owner, name=name)
     case = close(place, folders=Folders.DELETE)
-    real = vfolders_offboarding.services.delete_folder
+    real = vfolders_offboarding.trash.delete_folder
 
     def opens_again(**arguments: Any) -> None:
         real(**arguments)
         offboarding.reopen_user(actor=SYSTEM, user_id=place.owner.pk)
 
-    monkeypatch.setattr(vfolders_offboarding.services, "delete_folder", opens_again)
+    monkeypatch.setattr(vfolders_offboarding.trash, "delete_folder", opens_again)
     continue_offboarding(case.pk)
     assert VFolder.objects.filter(owner=place.owner, state="ready").count() == 1
 

@@ -43,7 +43,7 @@ from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_sessions import Place, make_place
 from tests.waiting import wait_until
 from vfolders.models import VFolder
-from vfolders.services import delete_folder
+from vfolders.trash import delete_folder
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Change = Callable[[Place], object]
