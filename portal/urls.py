@@ -62,6 +62,7 @@ urlpatterns = [
     path("storage-hosts/", include("sessions_app.web.storage.urls")),
     path("apps/", include("sessions_app.gateway.urls")),
     path("data/", include("vfolders.web.urls")),
+    path("dav/", include("vfolders.webdav.urls")),
     path("images/", include("images.web.urls")),
     path("accelerators/", accelerators, name="accelerators"),
     path("accelerators/<int:device_id>/", device_page, name="accelerator"),

@@ -101,6 +101,8 @@ def prepare_all(layout: Layout) -> None:
     ensure_program("chromium", "chromium", say)
     ensure_program("busybox", "busybox-static", say)
     ensure_program("faketime", "faketime", say)
+    for program in ("litmus", "cadaver", "rclone", "mount.davfs"):  # clients of WebDAV
+        ensure_program(program, "davfs2" if program == "mount.davfs" else program, say)
     ensure_program("gcc", "g++", say)  # also installs the headers of the C library
 
 

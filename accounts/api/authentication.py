@@ -2,6 +2,8 @@
 portal's pages.
 """
 
+from base64 import b64decode
+
 from django.conf import settings
 from django.utils.translation import gettext as _
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
@@ -9,9 +11,11 @@ from rest_framework.authentication import BaseAuthentication, SessionAuthenticat
 from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
 from rest_framework.request import Request
 
+from accounts.core.throttle import Purpose
 from accounts.logins.required_actions import find_required_action, required_action_error
 from accounts.logins.service import authenticate_token, record_use
 from accounts.models import KeyPair, User
+from accounts.sign_in.throttle import count_attempt
 from common.pages.returned_forms import stale_form
 
 
@@ -19,11 +23,12 @@ class KeyPairAuthentication(BaseAuthentication):
     """Bearer tokens of keypairs. One query, and at most one write a minute for the last use."""
 
     def authenticate(self, request: Request) -> tuple[User, KeyPair] | None:
-        scheme, _space, token = request.headers.get("Authorization", "").partition(" ")
-        if scheme.lower() != "bearer":
+        token = self._token(request)
+        if token is None:
             return None
-        keypair = authenticate_token(token.strip())
+        keypair = authenticate_token(token)
         if keypair is None:
+            self._refuse(request, token)
             raise AuthenticationFailed(_("This token is unknown, revoked or expired."))
         ip = request.META.get("REMOTE_ADDR", "")
         if action := find_required_action(keypair.user, ip=ip, is_program=True):
@@ -33,6 +38,38 @@ class KeyPairAuthentication(BaseAuthentication):
 
     def authenticate_header(self, request: Request) -> str:
         return 'Bearer realm="berth"'
+
+    def _token(self, request: Request) -> str | None:
+        """Return the token of the request, or None if it has none of this scheme."""
+        scheme, _space, token = request.headers.get("Authorization", "").partition(" ")
+        return token.strip() if scheme.lower() == "bearer" else None
+
+    def _refuse(self, request: Request, token: str) -> None:
+        """Hook of subclasses, called for a token that is not valid."""
+
+
+class BasicTokenAuthentication(KeyPairAuthentication):
+    """Tokens of programs that know user names and passwords alone (HTTP Basic): the token is the
+    password, the user name does not matter. Bearer tokens as well.
+
+    A drive that is connected with a revoked token asks for ever, so failures are limited by address.
+    """
+
+    def authenticate_header(self, request: Request) -> str:
+        return 'Basic realm="Berth", charset="UTF-8"'
+
+    def _token(self, request: Request) -> str | None:
+        scheme, _space, encoded = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() != "basic":
+            return super()._token(request)
+        try:
+            credentials = b64decode(encoded.strip(), validate=True).decode()
+        except ValueError:
+            return ""
+        return credentials.partition(":")[2].strip()
+
+    def _refuse(self, request: Request, token: str) -> None:
+        count_attempt(request._request, Purpose.TOKEN, "")
 
 
 class BrowserAuthentication(SessionAuthentication):

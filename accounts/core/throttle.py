@@ -23,6 +23,7 @@ class Purpose(StrEnum):
     PROVIDER = "provider"  # redirect to an identity provider, for which Berth contacts it first
     SIGN_UP = "sign_up"  # mail with a link to create an account
     JOIN = "join"  # account created by an invitation or sign-up link
+    TOKEN = "token"  # access token that is not valid; guessing one is hopeless, but costs the portal work
 
 
 class AttemptLimit(StrEnum):
@@ -73,10 +74,11 @@ SIGN_UP_RATES = MappingProxyType(
 ACCOUNT_RATES = MappingProxyType(
     {limit: Rate(20, timedelta(seconds=3)) for limit in (AttemptLimit.PLACE, AttemptLimit.ADDRESS)}
 )
+TOKEN_RATES = MappingProxyType({AttemptLimit.ADDRESS: Rate(60, timedelta(seconds=2))})
 RATES: Mapping[Purpose, Mapping[AttemptLimit, Rate]] = MappingProxyType(
     {
         Purpose.PASSWORD: GUESS_RATES, Purpose.CODE: GUESS_RATES, Purpose.RESET: MAIL_RATES, Purpose.PROVIDER: PROVIDER_RATES,
-        Purpose.SIGN_UP: SIGN_UP_RATES, Purpose.JOIN: ACCOUNT_RATES,
+        Purpose.SIGN_UP: SIGN_UP_RATES, Purpose.JOIN: ACCOUNT_RATES, Purpose.TOKEN: TOKEN_RATES,
     }
 )  # fmt: skip
 

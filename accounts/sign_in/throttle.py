@@ -40,6 +40,7 @@ ACTIONS = {
     Purpose.RESET: ASK_RESET,
     Purpose.SIGN_UP: "accounts.ask_to_sign_up",
     Purpose.JOIN: "accounts.accept_invitation",
+    Purpose.TOKEN: "requests.refuse_token",
 }
 # A `spent_until` beyond the reach of all attempts stems from a clock jump and counts as unused.
 _SPEND = """
@@ -112,6 +113,7 @@ def throttle_error(purpose: Purpose, limit: AttemptLimit, wait: timedelta) -> To
         Purpose.PROVIDER: _("From your network sign-ins were begun too often in a short time."),
         Purpose.SIGN_UP: _("There were too many attempts to sign up."),
         Purpose.JOIN: _("There were too many attempts to sign up."),
+        Purpose.TOKEN: _("There were too many wrong tokens from your network."),
     }
     hint = f"{_retry_hint(wait_s)} {_alternative_hint(purpose, limit)}".strip()
     refusal = TooManyRequests(sentences[purpose], hint=hint, retry_after_s=wait_s)

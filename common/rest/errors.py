@@ -114,8 +114,7 @@ def _hint(status: int) -> str:
     return _(HINTS[status]) if status in HINTS else ""
 
 
-def as_refusal(error: Exception) -> BerthError | None:
-    """Return the refusal that tells users of `error`; None for an error of the portal itself."""
+def _as_berth_error(error: Exception) -> BerthError | None:
     if isinstance(error, BerthError):
         return error
     if isinstance(error, Http404):
@@ -151,7 +150,7 @@ def as_refusal(error: Exception) -> BerthError | None:
 
 def render_error(error: Exception, context: dict[str, Any]) -> Response | None:
     """Handle an exception for DRF; unknown errors stay errors (500, logged)."""
-    refusal = as_refusal(error)
+    refusal = _as_berth_error(error)
     if refusal is None:
         return None
     set_rollback()

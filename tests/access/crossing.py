@@ -248,7 +248,7 @@ class Crossing:
         values = {
             name: things[name] if attempt.path[name] == "hidden" else own[name] for name in attempt.path
         }
-        others = {"level": "user", "path": "a.txt", "app": "p8000", "provider": "absent", "code": "no",
+        others = {"level": "user", "path": "a.txt", "place": "data/a.txt", "app": "p8000", "provider": "absent", "code": "no",
                   "login_id": "no", "agent_id": "4899999", "image_id": "4899999", "announcement_id": "4899999",
                   "price_id": "4899999", "group_id": "4899999", "grant_id": "4899999", "tick_id": "4899999",
                   "reservation_id": "4899999", "rule_id": "4899999", "vendor_id": "4899999", "storage_host_id": "4899999",

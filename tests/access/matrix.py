@@ -262,6 +262,13 @@ POST   resource-group-agents               in         404        404        404 
 GET    api-reference                       in         200        200        200        200        200        200        200        200        200
 """
 
+DAV = """
+GET    webdav-root                         401        200        200        200        200        200        200        200        200        200
+GET    webdav                              401        404        404        404        200        404        404        404        404        404
+PUT    webdav                              401        404        404        404        204        404        404        404        404        404
+DELETE webdav                              401        404        404        404        204        404        404        404        404        404
+"""
+
 REST = """
 GET    api-health                          200        200        200        200        200        200        200        200        200        200
 GET    api-events                          401        200        200        200        200        200        200        200        200        200
@@ -537,7 +544,9 @@ def with_tokens(row: Row) -> Row:
     return replace(row, cells={**row.cells, "reader": reader, "expired": expired})
 
 
-REST_ROWS = [with_tokens(row) for row in parse(REST)]
+# WebDAV accepts no cookie, only tokens.
+BY_TOKEN_ALONE = {row.route for row in parse(DAV)}
+REST_ROWS = [with_tokens(row) for row in parse(REST) + parse(DAV)]
 OURS = parse(PAGES) + REST_ROWS
 THIRD_PARTY = parse(ACCOUNT) + parse(ADMIN)
 TERMINAL, EXEC, APP, APP_BY_ADDRESS = parse(GATEWAY)

@@ -149,6 +149,7 @@ class World:
             "content_type_id": 1,
             "app_label": "accounts",
             "path": FILE,
+            "place": f"{'absent' if is_absent else self.folder.name}/{FILE}",
             "app": "p8000",
             "provider": "absent",
             "code": "absent",

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from common.actors import Actor
 from common.audit import audit_log
-from common.errors import invalid_field
+from common.errors import LimitExceeded, invalid_field
 from common.i18n import gettext as _
 from common.values.text import normalised
 from vfolders import usage
@@ -39,6 +39,7 @@ from vfolders.storage.base import (
 )
 
 LISTED_ENTRIES = 10_000
+WHOLE_DIRECTORY_ENTRIES = 100_000
 
 
 def list_directory(*, actor: Actor, folder_id: UUID, path: str) -> Listing:
@@ -46,6 +47,28 @@ def list_directory(*, actor: Actor, folder_id: UUID, path: str) -> Listing:
     folder = access_folder(actor, folder_id, Action.READ)
     components = _on_disk(folder, _parse(parse_directory, path))
     return files_of(folder).list_directory(components, limit=LISTED_ENTRIES)
+
+
+def list_whole_directory(*, actor: Actor, folder_id: UUID, path: str) -> tuple[Entry, ...]:
+    """Return all entries of a directory, for clients that take a part for the whole.
+    Raises LimitExceeded if there are more than WHOLE_DIRECTORY_ENTRIES.
+    """
+    folder = access_folder(actor, folder_id, Action.READ)
+    components = _on_disk(folder, _parse(parse_directory, path))
+    listing = files_of(folder).list_directory(components, limit=WHOLE_DIRECTORY_ENTRIES)
+    if not listing.is_complete:
+        raise LimitExceeded(
+            _("The directory has more than {count} entries.").format(count=WHOLE_DIRECTORY_ENTRIES),
+            hint=_("Use the page or the command line, which list it in parts."),
+        )
+    return listing.entries
+
+
+def find_entry(*, actor: Actor, folder_id: UUID, path: str) -> tuple[EntryPath, Entry]:
+    """Return the entry with its path as on the disk. Raises EntryMissing, WrongKind."""
+    folder = access_folder(actor, folder_id, Action.READ)
+    components = _on_disk(folder, _parse(parse_path, path))
+    return components, files_of(folder).stat(components)
 
 
 def is_directory(*, actor: Actor, folder_id: UUID, path: str) -> bool:
@@ -126,14 +149,6 @@ def _size_of_file(folder: VFolder, path: EntryPath) -> int:
         return files_of(folder).stat(path).size_bytes
     except (EntryMissing, WrongKind):
         return 0
-
-
-def place_of_new_file(folder: VFolder, path: EntryPath) -> tuple[EntryPath, int]:
-    """Return the path as on the disk, and the bytes that replacing the file there frees. Raises
-    InvalidInput for a new name that may not be created.
-    """
-    components = _on_disk(folder, path, new=check_new_name)
-    return components, _size_of_file(folder, components)
 
 
 def _parse(parser: Callable[[str], EntryPath], path: str) -> EntryPath:

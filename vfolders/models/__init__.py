@@ -1,7 +1,8 @@
-"""Tables of folders, clones, shares and storage hosts."""
+"""Tables of folders, clones, shares, storage hosts, and of what WebDAV clients keep about entries."""
 
 from vfolders.models.clone import FolderClone
 from vfolders.models.folder import StorageHost, VFolder
 from vfolders.models.share import FolderShare
+from vfolders.models.webdav import DavLock, DavProperty
 
-__all__ = ["FolderClone", "FolderShare", "StorageHost", "VFolder"]
+__all__ = ["DavLock", "DavProperty", "FolderClone", "FolderShare", "StorageHost", "VFolder"]

@@ -29,12 +29,15 @@ class EntryKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One name in a directory. `size_bytes` is 0 except for files; `name` is as on the disk."""
+    """One name in a directory. `size_bytes` is 0 except for files; `name` is as on the disk; `etag`
+    changes when the entry does.
+    """
 
     name: str
     kind: EntryKind
     size_bytes: int
     modified_at: datetime
+    etag: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,7 @@ class FolderFiles:
             stream=stream,
             size_bytes=status.st_size,
             modified_at=_instant(status.st_mtime),
-            etag=f"{status.st_ino:x}-{status.st_size:x}-{status.st_mtime_ns:x}",
+            etag=_etag(status),
         )
 
     def write_file(self, path: EntryPath, chunks: Iterable[bytes]) -> Entry:
@@ -370,7 +370,11 @@ def _entry_or_none(directory: int, name: str) -> Entry | None:
 def _entry(name: str, status: os.stat_result) -> Entry:
     kind = _KINDS.get(stat.S_IFMT(status.st_mode), EntryKind.OTHER)
     size_bytes = status.st_size if kind is EntryKind.FILE else 0
-    return Entry(name=name, kind=kind, size_bytes=size_bytes, modified_at=_instant(status.st_mtime))
+    return Entry(name, kind, size_bytes, _instant(status.st_mtime), _etag(status))
+
+
+def _etag(status: os.stat_result) -> str:
+    return f"{status.st_ino:x}-{status.st_size:x}-{status.st_mtime_ns:x}"
 
 
 _KINDS = {stat.S_IFREG: EntryKind.FILE, stat.S_IFDIR: EntryKind.DIRECTORY, stat.S_IFLNK: EntryKind.LINK}

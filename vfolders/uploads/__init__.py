@@ -1,1 +1,0 @@
-"""Uploads into folders, received as streams."""

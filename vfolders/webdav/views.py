@@ -1,0 +1,427 @@
+"""Answers requests of WebDAV clients below /dav/ (RFC 4918, classes 1 and 2).
+
+Each request is accepted by an access token alone, never by a cookie or a password, so that no page
+of another origin can send one. Errors are XML with a sentence, as rclone and others show it.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Any
+from xml.sax.saxutils import escape
+
+from django.conf import settings
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+from django.utils.translation import gettext as _
+from rest_framework.renderers import BaseRenderer
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from accounts.api.authentication import BasicTokenAuthentication
+from common.actors import Actor
+from common.errors import (
+    BerthError,
+    Conflict,
+    InvalidInput,
+    LimitExceeded,
+    NotFound,
+    TooLarge,
+)
+from common.rest.actor import actor_of
+from common.rest.errors import render_error
+from common.token_scopes import FOR_FOLDERS, TokenScope
+from common.values.resources import MAX_AMOUNT
+from vfolders.access_watch import AccessWatch
+from vfolders.core.paths import UnsafePath
+from vfolders.core.permissions import Action
+from vfolders.files import service
+from vfolders.files.http_download import download
+from vfolders.models import VFolder
+from vfolders.selectors import access_folder
+from vfolders.webdav import bodies, conditions, locks, multistatus, properties
+from vfolders.webdav.addresses import Address, OtherServer, parse_address, parse_reference
+from vfolders.webdav.locks import Locked
+from vfolders.webdav.multistatus import CONTENT_TYPE
+from vfolders.webdav.resources import PROTECTED, Resource, active_locks, describe, find, members, views
+
+PIECE_BYTES = 1024 * 1024
+METHODS = "OPTIONS, GET, HEAD, PUT, DELETE, PROPFIND, PROPPATCH, MKCOL, COPY, MOVE, LOCK, UNLOCK"
+# Windows takes the address for a web page without the second.
+CAPABILITIES = {"DAV": "1, 2", "MS-Author-Via": "DAV"}
+# Clients look before they write: these answers are no refusals that an administrator wants to read.
+USUAL = frozenset((404, 405, 409, 412, 423))
+_INFINITY = "infinity"
+
+
+class PreconditionFailed(BerthError):
+    """A condition in the head of the request does not hold."""
+
+    default_code = "precondition_failed"
+    http_status = 412
+
+
+class MethodNotAllowed(BerthError):
+    """The method cannot be used for this kind of resource."""
+
+    default_code = "method_not_allowed"
+    http_status = 405
+
+
+class UnsupportedBody(BerthError):
+    """The method takes no body."""
+
+    default_code = "unsupported_body"
+    http_status = 415
+
+
+class BadGateway(BerthError):
+    """The destination is on another server."""
+
+    default_code = "other_server"
+    http_status = 502
+
+
+class DavView(APIView):
+    """One resource: the list of folders, a folder, or an entry in one."""
+
+    authentication_classes = (BasicTokenAuthentication,)
+    token_scopes = FOR_FOLDERS
+    token_scopes_of = {"PROPFIND": FOR_FOLDERS | {TokenScope.READ}}  # noqa: RUF012  read by the permission
+    http_method_names = METHODS.lower().split(", ")
+    schema = None  # no part of the REST document
+
+    def options(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:  # type: ignore[override]
+        return HttpResponse(headers={"Allow": METHODS, "Content-Length": "0"})
+
+    def get(self, request: Request, place: str = "") -> HttpResponseBase:
+        resource = self._existing(place)
+        if resource.folder is None or resource.is_directory:
+            return HttpResponse(
+                _("This is an address of WebDAV. Open it with a file manager or a program for WebDAV."),
+                content_type="text/plain; charset=utf-8",
+            )
+        opened = service.open_file(
+            actor=self._actor, folder_id=resource.folder.pk, path="/".join(resource.path)
+        )
+        return download(request._request, opened, resource.path[-1])
+
+    def put(self, request: Request, place: str = "") -> HttpResponse:
+        resource, folder = self._writable(place)
+        if resource.is_directory:
+            raise MethodNotAllowed(_("There is a directory of this name."))
+        if "Content-Range" in request.headers:
+            raise InvalidInput(_("A part of a file cannot be written."), hint=_("Send the whole file."))
+        self._require_parent(resource)
+        self._require_change(resource, folder, is_deep=False, is_member=not resource.is_there)
+        entry = service.write_file(
+            actor=self._actor,
+            folder_id=folder.pk,
+            path="/".join(resource.path),
+            chunks=self._pieces(folder),
+            expected_bytes=_declared_bytes(request),
+        )
+        return HttpResponse(status=204 if resource.is_there else 201, headers={"ETag": f'"{entry.etag}"'})
+
+    def mkcol(self, request: Request, place: str = "") -> HttpResponse:
+        resource, folder = self._writable(place)
+        if request._request.read(1):
+            raise UnsupportedBody(_("A new directory is described by no body."))
+        self._check_conditions(resource)
+        if resource.is_there:
+            raise MethodNotAllowed(_("The name is taken."))
+        self._require_parent(resource)
+        self._require_change(resource, folder, is_deep=False, is_member=True)
+        service.make_directory(actor=self._actor, folder_id=folder.pk, path="/".join(resource.path))
+        return HttpResponse(status=201)
+
+    def delete(self, request: Request, place: str = "") -> HttpResponse:
+        resource, folder = self._writable(place)
+        self._require_entry(resource)
+        if resource.is_directory and _depth(request) != _INFINITY:
+            raise InvalidInput(_("A directory is deleted with all that it contains."))
+        self._require_change(resource, folder, is_deep=True, is_member=True)
+        service.delete_entry(actor=self._actor, folder_id=folder.pk, path="/".join(resource.path))
+        locks.forget_locks(folder, resource.path)
+        properties.forget_properties(folder, resource.path)
+        return HttpResponse(status=204)
+
+    def propfind(self, request: Request, place: str = "") -> HttpResponseBase:
+        with _xml():
+            wanted = bodies.parse_propfind(self._body())
+        depth = _depth(request)
+        if depth == _INFINITY:
+            return _refused_by(403, "propfind-finite-depth")
+        resource = self._existing(place)
+        below = members(self._actor, resource) if depth == "1" and resource.is_directory else ()
+        answers = (describe(wanted, view) for view in views(resource, below))
+        return _multistatus(answers)
+
+    def proppatch(self, request: Request, place: str = "") -> HttpResponseBase:
+        resource, folder = self._writable(place)
+        self._require_entry(resource)
+        with _xml():
+            updates = bodies.parse_proppatch(self._body())
+        self._require_change(resource, folder, is_deep=False, is_member=False)
+        refused = {update.name for update in updates} & PROTECTED
+        if not refused:
+            properties.update_properties(folder, resource.path, updates)
+        failed = HTTPStatus.FAILED_DEPENDENCY if refused else HTTPStatus.OK
+        statuses = {
+            update.name: HTTPStatus.FORBIDDEN if update.name in refused else failed for update in updates
+        }
+        return _multistatus([multistatus.update_response(resource.href, statuses)])
+
+    def lock(self, request: Request, place: str = "") -> HttpResponse:
+        resource, folder = self._writable(place)
+        depth, timeout_s, body = _depth(request), _timeout_s(request), self._body()
+        if depth == "1":
+            raise InvalidInput(_("A lock has the depth 0 or infinity."))
+        if not body:
+            return self._refreshed(resource, folder, timeout_s)
+        with _xml():
+            wanted = bodies.parse_lock(body)
+        self._check_conditions(resource)
+        if not resource.is_there:
+            self._require_parent(resource)
+            self._require_change(resource, folder, is_deep=False, is_member=True)
+        lock = locks.create_lock(
+            actor=self._actor,
+            folder=folder,
+            path=resource.path,
+            is_exclusive=wanted.is_exclusive,
+            is_deep=depth == _INFINITY,
+            owner=wanted.owner,
+            timeout_s=timeout_s,
+        )
+        if not resource.is_there:
+            service.write_file(
+                actor=self._actor, folder_id=folder.pk, path="/".join(resource.path), chunks=()
+            )
+        answer = _xml_response(
+            200 if resource.is_there else 201, multistatus.lock_body(active_locks(resource, [lock]))
+        )
+        answer["Lock-Token"] = f"<{locks.token_text(lock)}>"
+        return answer
+
+    def unlock(self, request: Request, place: str = "") -> HttpResponse:
+        resource, folder = self._writable(place)
+        token = request.headers.get("Lock-Token", "").strip()
+        if not (token.startswith("<") and token.endswith(">")):
+            raise InvalidInput(_("Lock-Token must name a lock."))
+        locks.delete_lock(actor=self._actor, folder=folder, path=resource.path, token=token[1:-1])
+        return HttpResponse(status=204)
+
+    # Shared parts
+
+    @property
+    def _actor(self) -> Actor:
+        return actor_of(self.request)
+
+    def _existing(self, place: str) -> Resource:
+        resource = self._found(place)
+        self._require_entry(resource)
+        return resource
+
+    def _writable(self, place: str) -> tuple[Resource, VFolder]:
+        """Return the resource, whose folder the actor may write to. Raises NotFound, PermissionDenied, MethodNotAllowed."""
+        resource = self._found(place)
+        if resource.folder is None:
+            raise MethodNotAllowed(
+                _("Folders are created, renamed and deleted on the page Data, not by WebDAV.")
+            )
+        return resource, access_folder(self._actor, resource.folder.pk, Action.WRITE)
+
+    def _found(self, place: str) -> Resource:
+        try:
+            return find(self._actor, parse_address(place))
+        except UnsafePath as error:
+            raise InvalidInput(str(error)) from error
+
+    def _require_entry(self, resource: Resource) -> None:
+        if not resource.is_there:
+            raise NotFound(_("There is no such file or directory."))
+
+    def _require_parent(self, resource: Resource) -> None:
+        parent = find(self._actor, resource.address.parent)
+        if not (parent.is_there and parent.is_directory):
+            raise Conflict(_("The directory does not exist."), hint=_("Create it first."))
+
+    def _require_change(self, resource: Resource, folder: VFolder, *, is_deep: bool, is_member: bool) -> None:
+        """Require that conditions and locks allow a change. Raises PreconditionFailed, Locked."""
+        tokens = self._check_conditions(resource)
+        locks.require_unlocked(
+            self._actor, folder, resource.path, tokens, is_deep=is_deep, is_member=is_member
+        )
+
+    def _check_conditions(self, resource: Resource) -> frozenset[str]:
+        """Return the lock tokens that the request names. Raises PreconditionFailed, InvalidInput."""
+        headers = self.request.headers
+        try:
+            lists = conditions.parse_if(headers.get("If", ""))
+        except conditions.InvalidCondition as error:
+            raise InvalidInput(str(error)) from error
+        if not conditions.holds(lists, self._has_token(resource), self._has_etag(resource)):
+            raise PreconditionFailed(_("No list of conditions of the If header holds."))
+        wanted, unwanted = headers.get("If-Match", ""), headers.get("If-None-Match", "")
+        if (wanted and not _matches(wanted, resource)) or (unwanted and _matches(unwanted, resource)):
+            raise PreconditionFailed(_("The file has changed meanwhile, or exists already."))
+        return conditions.submitted_tokens(lists)
+
+    def _has_token(self, resource: Resource) -> Callable[[str, str], bool]:
+        def has_token(address: str, token: str) -> bool:
+            place = self._tagged(resource, address)
+            if place is None or place.folder is None:
+                return False
+            return any(locks.token_text(lock) == token for lock in locks.locks_on(place.folder, place.path))
+
+        return has_token
+
+    def _has_etag(self, resource: Resource) -> Callable[[str, str], bool]:
+        def has_etag(address: str, etag: str) -> bool:
+            place = self._tagged(resource, address)
+            return place is not None and bool(place.etag) and place.etag == etag
+
+        return has_etag
+
+    def _tagged(self, resource: Resource, reference: str) -> Resource | None:
+        """Return what a list of the If header is about; None if it is not here or not visible."""
+        if not reference:
+            return resource
+        try:
+            return find(self._actor, self._place(reference))
+        except BerthError:
+            return None
+
+    def _place(self, reference: str) -> Address:
+        """Return the address that a header names. Raises BadGateway, InvalidInput."""
+        hosts = frozenset({self.request.get_host().lower(), settings.BERTH_URL.partition("//")[2].lower()})
+        try:
+            return parse_reference(reference, hosts)
+        except OtherServer as error:
+            raise BadGateway(str(error)) from error
+        except UnsafePath as error:
+            raise InvalidInput(str(error)) from error
+
+    def _refreshed(self, resource: Resource, folder: VFolder, timeout_s: int) -> HttpResponse:
+        tokens = self._check_conditions(resource)
+        lock = locks.refresh_lock(
+            actor=self._actor, folder=folder, path=resource.path, tokens=tokens, timeout_s=timeout_s
+        )
+        if lock is None:
+            raise PreconditionFailed(_("The entry has no lock of yours with this token."))
+        return _xml_response(200, multistatus.lock_body(active_locks(resource, [lock])))
+
+    def _body(self) -> bytes:
+        body: bytes = self.request._request.read(bodies.MAX_BODY_BYTES + 1)
+        if len(body) > bodies.MAX_BODY_BYTES:
+            raise TooLarge(_("The body is larger than {count} bytes.").format(count=bodies.MAX_BODY_BYTES))
+        return body
+
+    def _pieces(self, folder: VFolder) -> Iterator[bytes]:
+        watch = AccessWatch(self._actor, folder.pk, Action.WRITE)
+        while piece := self.request._request.read(PIECE_BYTES):
+            watch.check()
+            yield piece
+
+    # The framework
+
+    def perform_content_negotiation(self, request: Request, force: bool = False) -> tuple[BaseRenderer, str]:
+        return BaseRenderer(), ""  # files are sent as they are, whatever Accept says
+
+    def finalize_response(  # type: ignore[override]
+        self, request: Request, response: Any, *args: Any, **kwargs: Any
+    ) -> HttpResponseBase:
+        answer: HttpResponseBase = super().finalize_response(request, response, *args, **kwargs)
+        for name, value in CAPABILITIES.items():
+            answer.headers.setdefault(name, value)
+        return answer
+
+    def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]
+        rendered = render_error(exc, self.get_exception_handler_context())
+        if rendered is None:
+            raise exc
+        status = 507 if isinstance(exc, LimitExceeded) else rendered.status_code
+        refusal: BerthError | None = getattr(self.request._request, "refusal", None)
+        if refusal is not None and status in USUAL:
+            refusal.is_recorded = True
+        answer = _xml_response(status, _error_body(exc, rendered.data))
+        for name, value in rendered.headers.items():
+            answer.headers.setdefault(name, value)
+        if status == HTTPStatus.UNAUTHORIZED:
+            answer["WWW-Authenticate"] = self.get_authenticate_header(self.request)
+        if status == HTTPStatus.METHOD_NOT_ALLOWED:
+            answer["Allow"] = METHODS
+        return answer
+
+
+def _error_body(error: Exception, data: dict[str, Any]) -> str:
+    """Return the body of a refusal: the condition of the RFC if there is one, and a sentence in the
+    element that sabre/dav introduced and clients show.
+    """
+    sentence = escape(" ".join(filter(None, (data.get("message", ""), data.get("hint", "")))))
+    condition = ""
+    if isinstance(error, Locked):
+        condition = "<D:lock-token-submitted/>"
+    elif isinstance(error, Conflict) and error.code == "lock-token-matches-request-uri":
+        condition = "<D:lock-token-matches-request-uri/>"
+    return (
+        f'{multistatus.HEAD}<D:error xmlns:D="DAV:" xmlns:s="http://sabredav.org/ns">'
+        f"{condition}<s:message>{sentence}</s:message></D:error>\n"
+    )
+
+
+def _refused_by(status: int, condition: str) -> HttpResponse:
+    return _xml_response(status, multistatus.error_body(condition))
+
+
+def _xml_response(status: int, body: str) -> HttpResponse:
+    return HttpResponse(body, status=status, content_type=CONTENT_TYPE)
+
+
+def _multistatus(answers: Iterable[str]) -> HttpResponse:
+    return _xml_response(207, "".join(multistatus.multistatus(answers)))
+
+
+@contextmanager
+def _xml() -> Iterator[None]:
+    """Raise an InvalidBody of the block as InvalidInput."""
+    try:
+        yield
+    except bodies.InvalidBody as error:
+        raise InvalidInput(str(error)) from error
+
+
+def _depth(request: Request) -> str:
+    """Return 0, 1 or infinity, which is also what a missing header means. Raises InvalidInput."""
+    depth = request.headers.get("Depth", _INFINITY).strip().lower()
+    if depth not in ("0", "1", _INFINITY):
+        raise InvalidInput(_("Depth is 0, 1 or infinity."))
+    return depth
+
+
+def _timeout_s(request: Request) -> int:
+    """Return the first acceptable wish for the life of a lock; the default without one."""
+    wishes = request.headers.get("Timeout", "")
+    for wish in wishes.split(","):
+        if match := re.fullmatch(r"second-(\d{1,10})", wish.strip(), re.IGNORECASE | re.ASCII):
+            return max(1, min(int(match[1]), locks.MAX_TIMEOUT_S))
+        if wish.strip().lower() == "infinite":
+            return locks.MAX_TIMEOUT_S
+    return locks.DEFAULT_TIMEOUT_S
+
+
+def _declared_bytes(request: Request) -> int:
+    """Return the announced size of the body; 0 if unknown. macOS sends files in chunks, and their
+    size in a header of its own.
+    """
+    length = request.META.get("CONTENT_LENGTH") or request.headers.get("X-Expected-Entity-Length") or "0"
+    return min(int(length), MAX_AMOUNT) if length.isascii() and length.isdecimal() else 0
+
+
+def _matches(header: str, resource: Resource) -> bool:
+    """Return True if the entity tag of the resource is in an If-Match or If-None-Match header."""
+    if header.strip() == "*":
+        return resource.is_there
+    return bool(resource.etag) and resource.etag in (each.strip() for each in header.split(","))
