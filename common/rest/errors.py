@@ -114,7 +114,8 @@ def _hint(status: int) -> str:
     return _(HINTS[status]) if status in HINTS else ""
 
 
-def _as_berth_error(error: Exception) -> BerthError | None:
+def as_refusal(error: Exception) -> BerthError | None:
+    """Return the refusal that tells users of `error`; None for an error of the portal itself."""
     if isinstance(error, BerthError):
         return error
     if isinstance(error, Http404):
@@ -150,7 +151,7 @@ def _as_berth_error(error: Exception) -> BerthError | None:
 
 def render_error(error: Exception, context: dict[str, Any]) -> Response | None:
     """Handle an exception for DRF; unknown errors stay errors (500, logged)."""
-    refusal = _as_berth_error(error)
+    refusal = as_refusal(error)
     if refusal is None:
         return None
     set_rollback()

@@ -16,6 +16,7 @@ from django.urls import re_path
 
 from agents.runtime.registry import close_async_runtimes
 from portal.processes.body_limit import BodyGuard
+from portal.processes.body_stream import BodyStream
 from portal.processes.lifespan import Lifespan
 from portal.processes.upload_work import UploadWork
 from sessions_app.gateway.proxy.app_proxy import AppProxy
@@ -27,7 +28,7 @@ from sessions_app.gateway.routing import program_urlpatterns, websocket_urlpatte
 of_pages = AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns)))
 portal_application = ProtocolTypeRouter(
     {
-        "http": BodyGuard(UploadWork(django_application)),  # type: ignore[arg-type]
+        "http": BodyStream(BodyGuard(UploadWork(django_application))),  # type: ignore[arg-type]
         "websocket": URLRouter([*program_urlpatterns, re_path("", of_pages)]),
     }
 )

@@ -1,6 +1,6 @@
 """Django as an ASGI application."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from io import SEEK_END
 from typing import IO, Any
 
@@ -8,9 +8,15 @@ import django
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest
 from django.http.response import HttpResponseBase
 
+from common.rest.request_body import BodyResponse, ClientGone
 
-class MeasuringHandler(ASGIHandler):
-    """Adds Content-Length to chunked requests: Django would see an empty body without it."""
+
+class BodyHandler(ASGIHandler):
+    """Adds Content-Length to chunked requests: Django would see an empty body without it. Completes
+    responses whose views take the body as a stream.
+    """
+
+    chunk_size = 2**20  # of responses; the server has flow control of its own
 
     def create_request(
         self, scope: Mapping[str, Any], body_file: IO[bytes]
@@ -21,7 +27,17 @@ class MeasuringHandler(ASGIHandler):
             scope = {**scope, "headers": [*scope["headers"], (b"content-length", b"%d" % size)]}
         return super().create_request(scope, body_file)
 
+    async def send_response(
+        self, response: HttpResponseBase, send: Callable[[Mapping[str, Any]], Awaitable[None]]
+    ) -> None:
+        if isinstance(response, BodyResponse):
+            try:
+                await response.take_body()
+            except ClientGone:
+                return
+        await super().send_response(response, send)
 
-def make_django_application() -> MeasuringHandler:
+
+def make_django_application() -> BodyHandler:
     django.setup(set_prefix=False)
-    return MeasuringHandler()
+    return BodyHandler()

@@ -2,12 +2,11 @@
 File bodies are streamed in both directions, whatever Accept header a client sends.
 """
 
-from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -18,12 +17,15 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from accounts.logins.service import request_login
+from common.errors import invalid_field
 from common.rest.actor import actor_of
 from common.rest.errors import ErrorOut
 from common.rest.idempotency import takes_idempotency_key
+from common.rest.request_body import Answer, RequestBody, with_body
 from common.token_scopes import FOR_FOLDERS
-from common.values.resources import MAX_AMOUNT
 from vfolders import services, trash
+from vfolders.access_watch import AccessWatch
 from vfolders.api.serializers import (
     DirectoryCreateInput,
     DirectoryOut,
@@ -32,15 +34,24 @@ from vfolders.api.serializers import (
     FolderOut,
     UsageOut,
 )
+from vfolders.core.paths import parse_path
 from vfolders.core.permissions import Action
+from vfolders.core.uploads import IfExists
 from vfolders.files import service
 from vfolders.files.http_download import download
 from vfolders.models import VFolder
 from vfolders.selectors import access_folder, visible_folders
+from vfolders.uploads.whole_files import receive_file
 
-_UPLOAD_CHUNK_BYTES = 1024 * 1024
 _RANGE = OpenApiParameter(
     "Range", OpenApiTypes.STR, OpenApiParameter.HEADER, description="Range of bytes, as bytes=<first>-<last>."
+)
+_IF_EXISTS = OpenApiParameter(
+    "if_exists",
+    OpenApiTypes.STR,
+    enum=[choice.value for choice in IfExists],
+    description="If the name is taken: replace the file (default), keep both, the new one with a number, or "
+    "refuse (409).",
 )
 _REFUSALS = {403: ErrorOut, 404: ErrorOut, 409: ErrorOut}
 
@@ -141,6 +152,7 @@ class RootDirectoryView(APIView):
 
 class FileView(APIView):
     is_private = True
+    streamed_methods = frozenset({"PUT"})
     token_scopes = FOR_FOLDERS
     content_negotiation_class = AnyAccept
 
@@ -166,21 +178,28 @@ class FileView(APIView):
 
     @extend_schema(
         operation_id="write_file",
+        parameters=[_IF_EXISTS],
         request={"application/octet-stream": OpenApiTypes.BINARY},
         responses={200: EntryOut, 400: ErrorOut, 422: ErrorOut, **_REFUSALS},
     )
-    def put(self, request: Request, folder_id: UUID, path: str) -> Response:
+    def put(self, request: Request, folder_id: UUID, path: str) -> HttpResponse:
         """Create or replace a file with the raw body of the request; missing parent directories are
-        created.
+        created. Nothing is replaced before the whole body has arrived.
         """
-        entry = service.write_file(
-            actor=actor_of(request),
-            folder_id=folder_id,
-            path=path,
-            chunks=_chunks(_plain(request)),
-            expected_bytes=_declared_bytes(request),
-        )
-        return Response(EntryOut(entry).data)
+        actor = actor_of(request)
+        folder = access_folder(actor, folder_id, Action.WRITE)
+        with invalid_field("path"):
+            components = parse_path(path)
+        if_exists = _if_exists(request)
+        watch = AccessWatch(actor, folder_id, Action.WRITE, login=request_login(request))
+
+        async def receive(body: RequestBody) -> Answer:
+            published = await receive_file(
+                body, actor=actor, folder=folder, path=components, watch=watch, if_exists=if_exists
+            )
+            return Answer(content=EntryOut(published.entry).data)
+
+        return with_body(_plain(request), receive)
 
     @extend_schema(operation_id="delete_entry", responses={204: None, **_REFUSALS})
     def delete(self, request: Request, folder_id: UUID, path: str) -> Response:
@@ -200,14 +219,6 @@ def _plain(request: Request) -> HttpRequest:
     return request._request
 
 
-def _declared_bytes(request: Request) -> int:
-    """Return the Content-Length; 0 for a chunked body.
-    The server rejects invalid values and longer bodies.
-    """
-    length = request.META.get("CONTENT_LENGTH") or "0"
-    return min(int(length), MAX_AMOUNT) if length.isdecimal() else 0
-
-
-def _chunks(request: HttpRequest) -> Iterator[bytes]:
-    while chunk := request.read(_UPLOAD_CHUNK_BYTES):
-        yield chunk
+def _if_exists(request: Request) -> IfExists:
+    with invalid_field("if_exists"):
+        return IfExists(request.query_params.get("if_exists", IfExists.REPLACE))

@@ -16,6 +16,7 @@ from common.values.text import has_hidden, is_word, normalised
 EntryPath = tuple[str, ...]
 ROOT: EntryPath = ()
 TRASH = ".berth-trash"  # directory at the top of a folder that keeps deleted entries for a while
+UPLOADS_DIRECTORY = ".berth-uploads"  # directory at the top of a folder with files that are being uploaded
 HIDDEN = ".berth-"  # names at the top of a folder that begin so are the portal's and not listed
 
 MAX_NAME_BYTES = 255  # NAME_MAX of all supported file systems
@@ -49,6 +50,10 @@ def parse_path(text: str) -> EntryPath:
 
     components = tuple(parse_name(part) for part in text.split("/"))
 
+    if components[0].startswith(HIDDEN):
+        raise UnsafePath(
+            _("“{name}” is the portal’s own; choose another name.").format(name=display_name(components[0]))
+        )
     if len(components) > MAX_DEPTH:
         raise UnsafePath(_("The path has more than {count} levels.").format(count=MAX_DEPTH))
     if len(text.encode()) > MAX_PATH_BYTES:

@@ -151,6 +151,14 @@ def _size_of_file(folder: VFolder, path: EntryPath) -> int:
         return 0
 
 
+def place_of_new_file(folder: VFolder, path: EntryPath) -> tuple[EntryPath, int]:
+    """Return the path as on the disk, and the bytes that replacing the file there frees. Raises
+    InvalidInput for a new name that may not be created.
+    """
+    components = _on_disk(folder, path, new=check_new_name)
+    return components, _size_of_file(folder, components)
+
+
 def _parse(parser: Callable[[str], EntryPath], path: str) -> EntryPath:
     with invalid_field("path"):
         return parser(path)

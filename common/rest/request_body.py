@@ -1,0 +1,157 @@
+"""Request bodies that reach a view as a stream, and are stored only once.
+
+Django keeps a whole body in a temporary file before it calls a view. A view that lists a method in
+`streamed_methods` is called before the body: it checks who sends it, and returns a `BodyResponse`,
+whose coroutine then takes the body and completes the response. In between no thread waits, so that
+slow clients cost none. `portal.processes.body_stream` hands the stream to Django.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from asgiref.sync import async_to_sync
+from django.core.serializers.json import DjangoJSONEncoder
+from django.http import HttpRequest, HttpResponse
+from django.urls import Resolver404, resolve
+from django.utils.translation import get_language, override
+
+from common.rest.errors import as_refusal
+
+SCOPE_KEY = "berth.body"
+PIECE_BYTES = 256 * 1024
+PAUSE_S = 0.5
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+
+
+class ClientGone(Exception):
+    """The client left before the end of its body."""
+
+
+class RequestBody:
+    """Body of one request, received as it is asked for: pieces of about PIECE_BYTES, and each PAUSE_S
+    what has arrived, perhaps nothing, so that a receiver can look around. `length` is the
+    Content-Length, None for a chunked body. Iterating raises ClientGone.
+    """
+
+    def __init__(self, receive: Receive, length: int | None) -> None:
+        self._receive = receive
+        self._message: asyncio.Future[Message] | None = None
+        self._is_whole = False
+        self.length = length
+
+    async def __aiter__(self) -> AsyncIterator[list[bytes]]:
+        loop = asyncio.get_running_loop()
+        try:
+            while not self._is_whole:
+                parts: list[bytes] = []
+                size, ends_at = 0, loop.time() + PAUSE_S
+                while size < PIECE_BYTES and not self._is_whole:
+                    message = await self._next(ends_at - loop.time())
+                    if message is None:
+                        break
+                    if message["type"] == "http.disconnect":
+                        yield parts
+                        raise ClientGone
+                    self._is_whole = not message.get("more_body", False)
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                yield parts
+        finally:
+            if self._message is not None:
+                self._message.cancel()
+
+    async def _next(self, wait_s: float) -> Message | None:
+        """Return the next message, None if there is none within `wait_s`."""
+        if self._message is None:
+            self._message = asyncio.ensure_future(self._receive())
+        await asyncio.wait({self._message}, timeout=max(0.0, wait_s))
+        if not self._message.done():
+            return None
+        message, self._message = self._message, None
+        return message.result()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Response to a received body; `content` is JSON, None for an empty response."""
+
+    status: int = 200
+    content: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Work = Callable[[RequestBody], Awaitable[Answer]]
+
+
+class BodyResponse(HttpResponse):
+    """Response that is complete after `take_body`; until then it has only the headers of middleware."""
+
+    def __init__(self, body: RequestBody, work: Work, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(content_type="application/json", headers=headers)
+        self._body = body
+        self._work = work
+        self._language = get_language()
+
+    async def take_body(self) -> None:
+        """Receive the body and complete the response. A refusal completes it, too. Raises ClientGone."""
+        with override(self._language):
+            try:
+                answer = await self._work(self._body)
+            except ClientGone:
+                raise
+            except Exception as error:
+                refusal = as_refusal(error)
+                if refusal is None:
+                    raise
+                answer = Answer(refusal.http_status, refusal.to_json(), refusal.headers())
+        self.status_code = answer.status
+        self.content = b"" if answer.content is None else json.dumps(answer.content, cls=DjangoJSONEncoder)
+        if answer.content is None:
+            del self.headers["Content-Type"]
+        self.headers["Content-Length"] = str(len(self.content))
+        for name, value in answer.headers.items():
+            self.headers[name] = value
+
+
+def with_body(request: HttpRequest, work: Work, headers: Mapping[str, str] | None = None) -> HttpResponse:
+    """Return the response of a view that takes the body of this request by `work`.
+
+    If the server has stored the body before (Django's development server, its test client), the
+    response is complete at once.
+    """
+    body: RequestBody | None = getattr(request, "scope", {}).get(SCOPE_KEY)
+    if body is not None:
+        return BodyResponse(body, work, headers)
+    response = BodyResponse(_stored_body(request), work, headers)
+    async_to_sync(response.take_body)()
+    return response
+
+
+def takes_stream(method: str, path: str) -> bool:
+    """Return True if the view at `path` takes bodies of this method as a stream."""
+    if method in ("GET", "HEAD"):
+        return False
+    try:
+        view = getattr(resolve(path).func, "cls", None)
+    except Resolver404:
+        return False
+    return method in getattr(view, "streamed_methods", ())
+
+
+def _stored_body(request: HttpRequest) -> RequestBody:
+    def messages() -> Iterator[Message]:
+        while piece := request.read(PIECE_BYTES):
+            yield {"type": "http.request", "body": piece, "more_body": True}
+        yield {"type": "http.request", "body": b""}
+
+    stored = messages()
+
+    async def receive() -> Message:
+        return next(stored)
+
+    length = request.META.get("CONTENT_LENGTH") or ""
+    return RequestBody(receive, int(length) if length.isdecimal() else None)

@@ -1,0 +1,1 @@
+"""Uploads into folders, received as streams."""
