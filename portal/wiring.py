@@ -10,6 +10,7 @@ import scheduler.forecast.service
 import sessions_app.offboarding
 import sessions_app.ports
 import sessions_app.queue.closed_groups
+import sessions_app.termination.folder_mounts
 import vfolders.offboarding
 import vfolders.ports
 from agents.machine_images.selectors import image_holders
@@ -37,5 +38,6 @@ def connect_ports() -> None:
     agents.ports.excluded_sessions.connect(sessions_app.queue.closed_groups)
     agents.ports.plan_discarder.connect(discard_plans)
     vfolders.ports.folder_deletion_guards.connect(uses_of_folder)
+    vfolders.ports.folder_sessions.connect(sessions_app.termination.folder_mounts)
     sessions_app.ports.hold_recorder.connect(record_hold_state)
     sessions_app.ports.start_forecaster.connect(scheduler.forecast.service)

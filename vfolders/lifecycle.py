@@ -1,5 +1,6 @@
 """State transitions of folders; the only code that writes `VFolder.state`."""
 
+from collections.abc import Iterable
 from datetime import timedelta
 from uuid import UUID
 
@@ -50,7 +51,9 @@ def transition(folder_id: UUID, *, to: FolderState, actor: Actor) -> VFolder:
     return folder
 
 
-def push_folder_change(folder: VFolder) -> None:
-    """Publish a live update of this folder to open pages."""
+def push_folder_change(folder: VFolder, *, also: Iterable[int] = ()) -> None:
+    """Publish a live update of this folder to open pages, also to those of these people."""
     audience = Audience(owner_id=folder.owner_id, project_id=folder.project_id, domain_id=folder.domain_id)
     push_on_commit("folder-changed", audience=audience, payload={"id": str(folder.pk)})
+    for user_id in also:
+        push_on_commit("folder-changed", audience=Audience(owner_id=user_id), payload={"id": str(folder.pk)})

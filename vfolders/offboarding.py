@@ -1,10 +1,9 @@
 """Off-boarding of a user's folders: they stay, are handed over to a new owner, or are deleted."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from uuid import UUID
 
-from django.db import IntegrityError, transaction
-from django.utils.translation import gettext as _
+from django.db import transaction
 from django.utils.translation import gettext_noop, ngettext
 
 from accounts.admission_gate import precede_admissions
@@ -12,15 +11,13 @@ from accounts.models import Domain, OffBoarding, Project, User
 from accounts.ports import OwnedItem
 from accounts.tenancy.owned_resources import Owner
 from common.actors import Actor
-from common.audit import audit_log
 from common.errors import Conflict, NotFound
 from common.values.stored_message import StoredMessage
-from vfolders import lifecycle, trash
+from vfolders import trash
 from vfolders.models import VFolder
 from vfolders.selectors import SHOWN
+from vfolders.sharing.transfer import give_folder
 
-MAX_TRIES = 100
-MAX_STEM_LENGTH = 48
 KEPT = StoredMessage(gettext_noop("Stays with the closed account."))
 DELETED = StoredMessage(gettext_noop("Is deleted."))
 NAME, LABEL = "folders", gettext_noop("folder “{name}”")
@@ -47,25 +44,15 @@ def resolve_item(case: OffBoarding, item_id: str, actor: Actor) -> StoredMessage
 
 
 def hand_over(*, folder_id: UUID, heir: User, actor: Actor) -> StoredMessage:
-    """Make `heir` the owner, under another name if the new owner has a folder of that name.
-    Idempotent.
+    """Make `heir` the owner, under another name if the new owner has a folder of that name. The
+    limits of the new owner do not refuse it. Idempotent.
     """
     with transaction.atomic():
         precede_admissions()
-        folder = (
-            VFolder.objects.select_for_update(of=("self",))
-            .select_related("owner")
-            .filter(pk=folder_id)
-            .first()
-        )
+        folder = VFolder.objects.select_for_update().filter(pk=folder_id).first()
         if folder is None or folder.state not in SHOWN:
             return DELETED
-        if folder.owner_id != heir.pk:
-            folder.owner, before = heir, folder.owner
-            folder.name = _save_under_free_name(folder, before)
-            changes = {"from": str(before), "to": heir.email, "name": folder.name}
-            audit_log.record(actor=actor, action="vfolders.hand_over_folder", target=folder, changes=changes)
-            lifecycle.push_folder_change(folder)
+        folder = give_folder(actor=actor, folder_id=folder_id, heir=heir, is_limited=False)
     arguments = {"heir": heir.email, "name": folder.name}
     return StoredMessage(gettext_noop("Belongs to {heir} now, as “{name}”."), arguments)
 
@@ -92,26 +79,3 @@ def _delete(folder_id: UUID, actor: Actor) -> StoredMessage | None:
     except Conflict:
         return None  # a session that mounts it is being stopped
     return DELETED
-
-
-def _save_under_free_name(folder: VFolder, before: User | None) -> str:
-    """Save the folder under the first free name; the unique constraint decides which names are
-    taken. Raises Conflict if all are.
-    """
-    for name in _candidate_names(folder.name, before):
-        try:
-            with transaction.atomic():
-                folder.name = name
-                folder.save(update_fields=["owner", "name"])
-            return name
-        except IntegrityError as error:
-            if "folder_name_of_owner" not in str(error):
-                raise
-    raise Conflict(_("There is no free name for the folder “{name}”.").format(name=folder.name))
-
-
-def _candidate_names(name: str, before: User | None) -> Iterator[str]:
-    yield name
-    stem = f"{name[:MAX_STEM_LENGTH]}-{before.pk if before else 0}"
-    yield stem
-    yield from (f"{stem}-{number}" for number in range(2, MAX_TRIES))

@@ -5,9 +5,10 @@ from dataclasses import asdict, dataclass
 from typing import Protocol
 from uuid import UUID
 
+from common.actors import Actor
 from common.errors import Conflict
 from common.i18n import gettext as _
-from common.ports import Ports
+from common.ports import Port, Ports
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,31 @@ class FolderDeletionGuard(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class MountingSession:
+    """Live session that mounts a folder; `owner` is the e-mail address of `owner_id`."""
+
+    id: UUID
+    name: str
+    owner_id: int
+    owner: str
+    is_readonly: bool
+    status: str
+
+
+class FolderSessions(Protocol):
+    """Sessions that mount a folder."""
+
+    def mounting(self, folder_id: UUID) -> Sequence[MountingSession]:
+        """Return the live sessions that mount the folder, oldest first. One query."""
+
+    def end(self, session_id: UUID, *, actor: Actor) -> None:
+        """End the session because its owner has lost the right to a folder. Without access checks;
+        an ended session is not changed.
+        """
+
+
+folder_sessions: Port[FolderSessions] = Port("vfolders.folder_sessions")
 folder_deletion_guards: Ports[FolderDeletionGuard] = Ports("vfolders.folder_deletion_guards")
 
 

@@ -5,6 +5,7 @@ from celery import shared_task
 from common.db.advisory_locks import try_exclusive
 from common.messaging.dispatch import TaskName, enqueue_on_commit
 from vfolders import services, trash, usage
+from vfolders.sharing.service import remove_ended_shares as remove_shares
 
 
 @shared_task(name=TaskName.PURGE_FOLDERS.value, soft_time_limit=1800, time_limit=1860)
@@ -33,3 +34,9 @@ def measure_folders(host_id: int | None = None) -> None:
     with try_exclusive(f"vfolders.measure.{host_id}") as is_mine:
         if is_mine:
             usage.measure_due_folders(host_id)
+
+
+@shared_task(name=TaskName.REMOVE_ENDED_SHARES.value, soft_time_limit=240, time_limit=300)
+def remove_ended_shares() -> None:
+    """Remove expired shares and invitations, which give no right any more."""
+    remove_shares()

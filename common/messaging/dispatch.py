@@ -45,6 +45,7 @@ class TaskName(StrEnum):
     PURGE_EXPIRED = "sessions_app.purge_expired"
     PURGE_FOLDERS = "vfolders.purge_folders"
     MEASURE_FOLDERS = "vfolders.measure_folders"
+    REMOVE_ENDED_SHARES = "vfolders.remove_ended_shares"
     PURGE_SIGN_INS = "accounts.purge_sign_ins"
     CONTINUE_OFFBOARDINGS = "accounts.continue_offboardings"
     CONTINUE_IMPORTS = "accounts.continue_imports"

@@ -48,12 +48,22 @@ class Code(StrEnum):
     ARRAY_FAILED = "array_failed"
     DEVICE_LIMITS_LOST = "device_limits_lost"
     MACHINE_DRAINED = "machine_drained"
+    FOLDER_LOST = "folder_lost"
+    FOLDER_INVITED = "folder_invited"
+    FOLDER_OFFERED = "folder_offered"
+    FOLDER_ACCEPTED = "folder_accepted"
+    FOLDER_DECLINED = "folder_declined"
+    FOLDER_TAKEN = "folder_taken"
+    FOLDER_LEFT = "folder_left"
+    FOLDER_RIGHT_CHANGED = "folder_right_changed"
+    FOLDER_REVOKED = "folder_revoked"
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
     """Text and style of a notification. `text` takes the arguments {name}, {exit_code},
-    {image}, {date}, {minutes}, {left}, {amount}, {day}, {count}, {failed}, {because}; `more` is advice.
+    {image}, {date}, {minutes}, {left}, {amount}, {day}, {count}, {failed}, {because}, {by}; `more` is
+    advice.
     Both are English and translated when shown. `page` is the linked page if the notification
     is not about a session.
     """
@@ -230,6 +240,68 @@ SENTENCES = MappingProxyType(
             Tone.WARN,
             "session-list",
         ),
+        Code.FOLDER_LOST: Sentence(
+            gettext_noop("“{name}” ended because you may not use one of its folders any more."),
+            gettext_noop("Its history says when. Start it again without that folder."),
+            "folder-off",
+            Tone.WARN,
+        ),
+        Code.FOLDER_INVITED: Sentence(
+            gettext_noop("{by} invites you to the folder “{name}”."),
+            gettext_noop("Accept or decline it on the page Data."),
+            "folder-share",
+            Tone.GOOD,
+            "data",
+        ),
+        Code.FOLDER_OFFERED: Sentence(
+            gettext_noop("{by} wants to hand the folder “{name}” over to you."),
+            gettext_noop("Accept or decline it on the page Data. Its size then counts for you."),
+            "folder-share",
+            Tone.GOOD,
+            "data",
+        ),
+        Code.FOLDER_ACCEPTED: Sentence(
+            gettext_noop("{by} has accepted the invitation to the folder “{name}”."),
+            gettext_noop("The sharing drawer of the folder shows who has which right."),
+            "folder-share",
+            Tone.GOOD,
+            "data",
+        ),
+        Code.FOLDER_DECLINED: Sentence(
+            gettext_noop("{by} has declined the invitation to the folder “{name}”."),
+            gettext_noop("The sharing drawer of the folder shows who has which right."),
+            "folder-share",
+            Tone.WARN,
+            "data",
+        ),
+        Code.FOLDER_TAKEN: Sentence(
+            gettext_noop("The folder “{name}” belongs to {by} now."),
+            gettext_noop("Sessions of yours that mount it keep it until they end."),
+            "folder-share",
+            Tone.GOOD,
+            "data",
+        ),
+        Code.FOLDER_LEFT: Sentence(
+            gettext_noop("{by} has left the folder “{name}”."),
+            gettext_noop("The sharing drawer of the folder shows who has which right."),
+            "folder-share",
+            Tone.WARN,
+            "data",
+        ),
+        Code.FOLDER_RIGHT_CHANGED: Sentence(
+            gettext_noop("{by} has changed your right to the folder “{name}”."),
+            gettext_noop("The page Data shows what you may do now."),
+            "folder-share",
+            Tone.WARN,
+            "data",
+        ),
+        Code.FOLDER_REVOKED: Sentence(
+            gettext_noop("{by} does not share the folder “{name}” with you any more."),
+            gettext_noop("Sessions that mount it keep it until they end; no new one gets it."),
+            "folder-off",
+            Tone.WARN,
+            "data",
+        ),
         Code.TOKEN_ENDS_SOON: Sentence(
             gettext_noop("The token “{name}” expires on {date}."),
             gettext_noop("Create another one for what uses it."),
@@ -290,6 +362,7 @@ class Kind(StrEnum):
     BUDGETS = "budgets"
     DEVICES = "devices"
     MACHINES = "machines"
+    FOLDERS = "folders"
     SAFETY = "safety"
 
 
@@ -303,6 +376,7 @@ KIND_TITLES = MappingProxyType(
         Kind.BUDGETS: gettext_noop("A budget is nearly used up, or used up"),
         Kind.DEVICES: gettext_noop("An accelerator of a session is in trouble"),
         Kind.MACHINES: gettext_noop("A machine with a session is taken out of use"),
+        Kind.FOLDERS: gettext_noop("A folder is shared with you, or a share of yours is answered"),
         Kind.SAFETY: gettext_noop("Somebody tries to get into your account"),
     }
 )
@@ -333,6 +407,7 @@ _CODES_BY_KIND = {
         Code.PREEMPTED,
         Code.ENDED_UNUSED,
         Code.ENDED_UNDERUSED,
+        Code.FOLDER_LOST,
     ),
     Kind.ENDS_SOON: (
         Code.ENDS_SOON,
@@ -345,6 +420,16 @@ _CODES_BY_KIND = {
     Kind.BUDGETS: (Code.MONEY_NEARLY_SPENT, Code.HOURS_NEARLY_SPENT, Code.MONEY_SPENT, Code.HOURS_SPENT),
     Kind.DEVICES: (Code.DEVICE_TROUBLE,),
     Kind.MACHINES: (Code.MACHINE_DRAINED,),
+    Kind.FOLDERS: (
+        Code.FOLDER_INVITED,
+        Code.FOLDER_OFFERED,
+        Code.FOLDER_ACCEPTED,
+        Code.FOLDER_DECLINED,
+        Code.FOLDER_TAKEN,
+        Code.FOLDER_LEFT,
+        Code.FOLDER_RIGHT_CHANGED,
+        Code.FOLDER_REVOKED,
+    ),
     Kind.SAFETY: (Code.PASSWORDS_TRIED,),
 }
 KIND_BY_CODE = MappingProxyType({code: kind for kind, codes in _CODES_BY_KIND.items() for code in codes})
@@ -367,6 +452,7 @@ _CODE_BY_REASON: Mapping[str, Code] = MappingProxyType(
         Reason.DEPENDENCY_IN_VAIN: Code.WAITED_IN_VAIN,
         Reason.GROUP_CLOSED: Code.SHUT_OUT,
         Reason.PREEMPTED: Code.PREEMPTED,
+        Reason.FOLDER_REVOKED: Code.FOLDER_LOST,
         Reason.UNUSED: Code.ENDED_UNUSED,
         Reason.UNDERUSED: Code.ENDED_UNDERUSED,
     }

@@ -11,6 +11,7 @@ from portal.notifications.session_end import notify_of_ends
 from portal.notifications.session_warning import notify_of_warnings
 from sessions_app.events import DeviceLimitsLost, SessionEndsSoon, SessionsEnded
 from sessions_app.models import ComputeSession
+from vfolders.events import ShareNews, SharingChanged
 
 
 def listen() -> None:
@@ -20,6 +21,7 @@ def listen() -> None:
     subscribe(DevicesInTrouble, on_devices_in_trouble)
     subscribe(AgentDrained, on_agent_drained)
     subscribe(PasswordGuessingDetected, on_passwords_tried)
+    subscribe(SharingChanged, on_sharing_changed)
 
 
 def on_sessions_ended(event: SessionsEnded) -> None:
@@ -57,3 +59,24 @@ def on_passwords_tried(event: PasswordGuessingDetected) -> None:
         happening=f"passwords-tried:{clock.now().date()}",
         arguments={},
     )
+
+
+def on_sharing_changed(event: SharingChanged) -> None:
+    notify(
+        person_id=event.person_id,
+        code=_CODES_OF_SHARES[event.news],
+        happening=f"share:{event.share_id}:{event.news}:{clock.now().isoformat()}",
+        arguments={"name": event.folder, "by": event.by},
+    )
+
+
+_CODES_OF_SHARES = {
+    ShareNews.INVITED: Code.FOLDER_INVITED,
+    ShareNews.OFFERED: Code.FOLDER_OFFERED,
+    ShareNews.ACCEPTED: Code.FOLDER_ACCEPTED,
+    ShareNews.DECLINED: Code.FOLDER_DECLINED,
+    ShareNews.TAKEN: Code.FOLDER_TAKEN,
+    ShareNews.LEFT: Code.FOLDER_LEFT,
+    ShareNews.CHANGED: Code.FOLDER_RIGHT_CHANGED,
+    ShareNews.REVOKED: Code.FOLDER_REVOKED,
+}

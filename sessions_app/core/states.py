@@ -92,6 +92,7 @@ class Reason(StrEnum):
     ISOLATION_TOO_WEAK = "isolation_too_weak"
     WALLS_MISSING = "walls_missing"
     FOLDER_UNAVAILABLE = "folder_unavailable"
+    FOLDER_REVOKED = "folder_revoked"
     OWNER_LEFT = "owner_left"
     DEADLINE_PASSED = "deadline_passed"
     LIFETIME_OVER = "lifetime_over"
@@ -160,6 +161,9 @@ REASON_SENTENCES = MappingProxyType(
         Reason.FOLDER_UNAVAILABLE: StoredMessage(
             gettext_noop("One of its folders is not there any more. Start it again without that folder.")
         ),
+        Reason.FOLDER_REVOKED: StoredMessage(
+            gettext_noop("Its owner may not use one of its folders any more. Start it again without it.")
+        ),
         Reason.OWNER_LEFT: StoredMessage(
             gettext_noop("Its owner may not use its project any more, so it was not started.")
         ),
@@ -205,6 +209,7 @@ OUTCOMES = MappingProxyType(
     {
         Reason.USER_REQUESTED: Status.TERMINATED,
         Reason.ADMIN_REQUESTED: Status.TERMINATED,
+        Reason.FOLDER_REVOKED: Status.TERMINATED,
         Reason.COMMAND_FINISHED: Status.TERMINATED,
         Reason.COMMAND_FAILED: Status.TERMINATED,
         Reason.COMMAND_TIMED_OUT: Status.TERMINATED,

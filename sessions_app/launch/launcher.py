@@ -47,7 +47,8 @@ from sessions_app.lifecycle.transitions import IllegalTransition
 from sessions_app.models import ComputeSession, Kernel, SessionMount
 from sessions_app.storage_reach.service import doubt_reach, without_secrets
 from sessions_app.termination.service import begin_termination
-from vfolders.selectors import folder_mount
+from vfolders.core.permissions import Action as MountAction
+from vfolders.selectors import folder_mount, mount_actions
 
 log = structlog.get_logger(__name__)
 
@@ -97,6 +98,10 @@ class OwnerLeft(PermissionDenied):
     """The owner of the session may no longer use its project."""
 
 
+class FolderRevoked(PermissionDenied):
+    """The owner of the session may no longer mount one of its folders."""
+
+
 def _launch(session: ComputeSession) -> None:
     _require_membership(session)
     # Later, a container may already be in the session's own network; several need one of their size.
@@ -105,6 +110,7 @@ def _launch(session: ComputeSession) -> None:
     advance_status(session, Status.PREPARING, Reason.PREPARING)
     if session.status != Status.STARTING and not image_pull.are_images_there(session):
         return  # launched again when they are
+    _require_folders(session)
     setup = delivery.prepare_setup(session)
     kernels = list(session.kernels.all())
     parts = devices.allocated_parts(kernels)
@@ -216,6 +222,18 @@ def _require_membership(session: ComputeSession) -> None:
         raise OwnerLeft(f"{session.owner.email} is not a member of “{session.project.name}”.")
 
 
+def _require_folders(session: ComputeSession) -> None:
+    """Raise FolderRevoked if the owner may not mount one of the folders any more. Two queries, none
+    without mounts. A folder that was deleted is reported when it is mounted.
+    """
+    mounts = [(mount.folder, mount.is_readonly) for mount in session.mounts.all() if mount.folder is not None]
+    rights = mount_actions({(session.owner_id, folder) for folder, _ in mounts}) if mounts else {}
+    for folder, is_readonly in mounts:
+        action = MountAction.MOUNT_READONLY if is_readonly else MountAction.MOUNT
+        if action not in rights[session.owner_id, folder]:
+            raise FolderRevoked(f"{session.owner.email} may not mount “{folder.name}” any more.")
+
+
 def start_kernel(kernel: Kernel, plan: container_spec.KernelPlan, archive: bytes | None) -> bool:
     """Start the kernel's container; return True if the home setup was delivered to it."""
     runtime = runtime_of(kernel.placed_agent)
@@ -295,6 +313,7 @@ def failure_reason(error: RuntimeFault | BerthError) -> Reason:
         (OutOfCapacity, Reason.NO_ROOM_ON_AGENT),
         (IsolationMissing, Reason.WALLS_MISSING),
         (OwnerLeft, Reason.OWNER_LEFT),
+        (FolderRevoked, Reason.FOLDER_REVOKED),
         (RuntimeFault, Reason.ENGINE_REFUSED),
         (BerthError, Reason.FOLDER_UNAVAILABLE),
     )

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from enum import StrEnum
 
+from common.i18n import gettext_noop
+
 
 class Action(StrEnum):
     VIEW = "view"
@@ -21,6 +23,14 @@ class Right(StrEnum):
     READ = "read"
     WRITE = "write"
     DELETE = "delete"
+
+
+RIGHT_TITLES = {
+    Right.READ: gettext_noop("Read"),
+    Right.WRITE: gettext_noop("Read and write"),
+    Right.DELETE: gettext_noop("Read, write and delete the folder"),
+}
+OWNERSHIP = "owner"  # in an invitation: who accepts becomes the owner
 
 
 class Relation(StrEnum):

@@ -8,15 +8,18 @@ from django.db.models import Q
 
 from accounts.models import Project
 from common import clock
-from vfolders.core.permissions import Right
+from vfolders.core.permissions import OWNERSHIP, Right
 from vfolders.models.folder import VFolder
+
+RIGHTS = (*(right.value for right in Right), OWNERSHIP)
 
 
 class FolderShare(models.Model):
     """A right on a folder, given to a person or to all members of a project.
 
     A person is invited first: until `accepted_at` the row is an open invitation, which ends at
-    `answer_by`. A project needs no acceptance. The right ends at `expires_at`; None: never. A
+    `answer_by`. A project needs no acceptance. The right ends at `expires_at`; None: never. The
+    right OWNERSHIP is an offer to become the owner, one per folder, which never becomes a share. A
     declined, left or revoked share has no row. Triggers of the database refuse shares with another
     domain, with the folder's owner and with its own project.
     """
@@ -27,7 +30,7 @@ class FolderShare(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, null=True, related_name="folder_shares"
     )
     project = models.ForeignKey(Project, on_delete=models.CASCADE, null=True, related_name="folder_shares")
-    right = models.CharField(max_length=10, choices=[(right.value, right.value) for right in Right])
+    right = models.CharField(max_length=10, choices=[(name, name) for name in RIGHTS])
     inviter = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+"
     )
@@ -49,11 +52,27 @@ class FolderShare(models.Model):
                 name="share_open_invitation_ends",
             ),
             models.CheckConstraint(
-                condition=Q(right__in=[right.value for right in Right]), name="share_right_is_known"
+                condition=Q(right__in=[right.value for right in Right])
+                | Q(right=OWNERSHIP, accepted_at=None),
+                name="share_right_is_known",
             ),
-            models.UniqueConstraint(fields=("folder", "user"), name="share_once_with_user"),
+            models.UniqueConstraint(
+                fields=("folder", "user"), condition=~Q(right=OWNERSHIP), name="share_once_with_user"
+            ),
             models.UniqueConstraint(fields=("folder", "project"), name="share_once_with_project"),
+            models.UniqueConstraint(
+                fields=("folder",), condition=Q(right=OWNERSHIP), name="share_one_offer_of_folder"
+            ),
         )
+
+    @property
+    def is_open(self) -> bool:
+        """True for an invitation or offer that nobody has answered, also after its end."""
+        return self.accepted_at is None
+
+    @property
+    def is_offer(self) -> bool:
+        return self.right == OWNERSHIP
 
     def __str__(self) -> str:
         return f"{self.folder} for {self.user or self.project}"

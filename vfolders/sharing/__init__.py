@@ -1,0 +1,1 @@
+"""Sharing of folders with people and projects, and hand-over to a new owner."""
