@@ -8,7 +8,7 @@ from common.messaging.events import Event
 
 
 class ShareNews(StrEnum):
-    """What happened to a share, and who hears of it."""
+    """Kinds of changes of a share, each with the person who hears of it."""
 
     INVITED = "invited"  # the invited person
     OFFERED = "offered"  # who would become the owner

@@ -159,7 +159,7 @@ def leave_folder(*, actor: Actor, folder_id: UUID) -> None:
 
 
 @transaction.atomic
-def accept_invitation(*, actor: Actor, share_id: UUID) -> VFolder:
+def accept_share(*, actor: Actor, share_id: UUID) -> VFolder:
     """Accept an invitation or offer and return the folder; a repeat changes nothing.
 
     Raises NotFound (withdrawn, or for another person), Conflict (expired, or the inviter may not share
@@ -179,7 +179,7 @@ def accept_invitation(*, actor: Actor, share_id: UUID) -> VFolder:
         folder = give_folder(actor=actor, folder_id=folder.pk, heir=share.user, is_limited=True)  # type: ignore[arg-type]
     else:
         FolderShare.objects.filter(pk=share.pk).update(accepted_at=clock.now())
-    audit_log.record(actor=actor, action="vfolders.accept_invitation", target=folder, changes=_facts(share))
+    audit_log.record(actor=actor, action="vfolders.accept_share", target=folder, changes=_facts(share))
     if share.inviter_id is not None and share.inviter_id != former_id:
         _tell(share, share.inviter_id, ShareNews.ACCEPTED, actor)
     if former_id is not None:
@@ -189,14 +189,14 @@ def accept_invitation(*, actor: Actor, share_id: UUID) -> VFolder:
 
 
 @transaction.atomic
-def decline_invitation(*, actor: Actor, share_id: UUID) -> None:
+def decline_share(*, actor: Actor, share_id: UUID) -> None:
     """Decline an invitation or offer. Raises NotFound, Conflict (expired, or accepted already)."""
     invitation = access_invitation(actor, share_id)
     _lock_folder(invitation.folder_id)
     share = access_invitation(actor, share_id)
     if not share.is_open:
         raise Conflict(_("You have accepted this invitation already."), hint=_("Leave the folder instead."))
-    _remove(share, actor, "vfolders.decline_invitation")
+    _remove(share, actor, "vfolders.decline_share")
     if share.inviter_id is not None:
         _tell(share, share.inviter_id, ShareNews.DECLINED, actor)
 
@@ -207,6 +207,10 @@ def end_sessions_without_right(*, actor: Actor, folder_id: UUID, session_ids: Co
     """
     folder = access_folder(actor, folder_id, Action.SHARE)
     found: list[MountingSession] = sessions_without_right(folder, among=session_ids)
+    names = [f"{session.name} ({session.owner})" for session in found]
+    audit_log.record(
+        actor=actor, action="vfolders.end_sessions_without_right", target=folder, changes={"sessions": names}
+    )
     for session in found:
         folder_sessions.get().end(session.id, actor=actor)
     return len(found)

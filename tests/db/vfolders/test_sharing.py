@@ -47,7 +47,7 @@ def test_an_invitation_gives_its_right_once_it_is_accepted(people: People) -> No
     assert not visible_folders(invited).exists()
     assert [each.pk for each in own_invitations(invited)] == [invitation.pk]
     for _twice in range(2):
-        assert service.accept_invitation(actor=invited, share_id=invitation.pk) == folder
+        assert service.accept_share(actor=invited, share_id=invitation.pk) == folder
     assert Action.WRITE in actions_on(invited, visible_folders(invited).get())
     assert not own_invitations(invited).exists()
     service.leave_folder(actor=invited, folder_id=folder.pk)
@@ -57,7 +57,7 @@ def test_an_invitation_gives_its_right_once_it_is_accepted(people: People) -> No
 def test_a_declined_invitation_is_gone_and_can_be_made_again(people: People) -> None:
     folder = make_folder(people.member)
     invited = actor_for(people.outsider)
-    service.decline_invitation(actor=invited, share_id=invite(folder, people.outsider).pk)
+    service.decline_share(actor=invited, share_id=invite(folder, people.outsider).pk)
 
     assert not folder.shares.exists()
     invite(folder, people.outsider)
@@ -140,13 +140,13 @@ def test_invitations_that_ended_are_refused_with_their_reason(people: People) ->
     revoked = invite(folder, people.outsider)
     service.revoke_share(actor=owner, folder_id=folder.pk, share_id=revoked.pk)
     with pytest.raises(NotFound, match="withdrawn"):
-        service.accept_invitation(actor=invited, share_id=revoked.pk)
+        service.accept_share(actor=invited, share_id=revoked.pk)
 
     share = invite(folder, people.outsider, answer_days=1)
     with pytest.raises(NotFound):
-        service.accept_invitation(actor=actor_for(people.project_admin), share_id=share.pk)
+        service.accept_share(actor=actor_for(people.project_admin), share_id=share.pk)
     with clock.frozen_at(clock.now() + timedelta(days=1)):
-        for answer in (service.accept_invitation, service.decline_invitation):
+        for answer in (service.accept_share, service.decline_share):
             with pytest.raises(Conflict, match="expired"):
                 answer(actor=invited, share_id=share.pk)
         assert service.remove_ended_shares() == 1
@@ -154,7 +154,7 @@ def test_invitations_that_ended_are_refused_with_their_reason(people: People) ->
     people.member.is_active = False
     people.member.save()
     with pytest.raises(Conflict, match="may not share"):
-        service.accept_invitation(actor=invited, share_id=share.pk)
+        service.accept_share(actor=invited, share_id=share.pk)
 
 
 def test_a_changed_right_and_an_end_hold_at_once(people: People) -> None:
@@ -178,7 +178,7 @@ def test_each_change_is_told_and_recorded(people: People, django_capture_on_comm
     owner, partner = actor_for(people.member), actor_for(people.outsider)
     with django_capture_on_commit_callbacks(execute=True):  # type: ignore[operator]
         share = invite(folder, people.outsider)
-        service.accept_invitation(actor=partner, share_id=share.pk)
+        service.accept_share(actor=partner, share_id=share.pk)
         service.change_share(actor=owner, folder_id=folder.pk, share_id=share.pk, right=Right.READ)
         service.revoke_share(actor=owner, folder_id=folder.pk, share_id=share.pk)
 
@@ -191,7 +191,7 @@ def test_each_change_is_told_and_recorded(people: People, django_capture_on_comm
     }
     actions = AuditEntry.objects.filter(target_id=str(folder.pk)).values_list("action", flat=True)
     assert {name.removeprefix("vfolders.") for name in actions} >= {
-        "share_folder", "accept_invitation", "change_share", "revoke_share",
+        "share_folder", "accept_share", "change_share", "revoke_share",
     }  # fmt: skip
 
 
@@ -208,11 +208,11 @@ def test_a_new_owner_accepts_the_folder_within_own_limits(people: People) -> Non
     heir = actor_for(people.outsider)
 
     with pytest.raises(LimitExceeded):
-        service.accept_invitation(actor=heir, share_id=offer.pk)
+        service.accept_share(actor=heir, share_id=offer.pk)
     assert VFolder.objects.get(pk=folder.pk).owner == people.member
     people.outsider.policy = None
     people.outsider.save()
-    given = service.accept_invitation(actor=heir, share_id=offer.pk)
+    given = service.accept_share(actor=heir, share_id=offer.pk)
 
     assert (given.owner, given.name) == (people.outsider, f"data-{people.member.pk}")
     assert [share.user for share in given.shares.all()] == [people.project_admin]
@@ -256,8 +256,8 @@ def test_an_accept_and_a_revoke_at_once_leave_no_right_behind(people: People) ->
                 connection.close()
 
         acts = (
-            lambda pk=share.pk: service.accept_invitation(actor=actor_for(people.outsider), share_id=pk),
-            lambda pk=share.pk: service.accept_invitation(actor=actor_for(people.outsider), share_id=pk),
+            lambda pk=share.pk: service.accept_share(actor=actor_for(people.outsider), share_id=pk),
+            lambda pk=share.pk: service.accept_share(actor=actor_for(people.outsider), share_id=pk),
             lambda pk=share.pk: service.revoke_share(
                 actor=actor_for(people.member), folder_id=folder.pk, share_id=pk
             ),

@@ -22,6 +22,7 @@ def test_every_code_has_a_sentence(code: Code) -> None:
         "count": 100,
         "failed": 5,
         "because": "It is slow.",
+        "by": "ada@berth.example",
     }
     filled = sentence.text.format(name="train", **arguments)
     assert ("train" in filled) is (code not in OF_THE_ACCOUNT)
