@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     dependencies = [
         ("accounts", "0035_name_impersonation"),
-        ("vfolders", "0009_life_cycle"),
+        ("vfolders", "0010_webdav"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
