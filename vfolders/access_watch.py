@@ -1,6 +1,7 @@
 """Watches that an actor still has a right on a folder while data is being transferred."""
 
 import time
+from abc import ABC, abstractmethod
 from uuid import UUID
 
 from channels.db import database_sync_to_async
@@ -16,36 +17,49 @@ from vfolders.selectors import access_folder
 RECHECK_S = 1.0
 
 
-class AccessWatch:
-    """Right of one transfer, already checked when the transfer begins.
+class Watch(ABC):
+    """Right of one transfer, already checked when the transfer begins. Used by one transfer at a time.
 
     A transfer calls `check` (in a thread with a database connection) or `acheck` for each piece, and
-    ends when it raises. With `login` it ends at a sign-out, too. Used by one transfer at a time.
+    ends when it raises.
     """
 
-    def __init__(self, actor: Actor, folder_id: UUID, action: Action, *, login: Login | None = None) -> None:
-        self._actor, self._folder_id, self._action = actor, folder_id, action
-        self._login = login or _login_of_token(actor)
+    def __init__(self) -> None:
         self._due_at = time.monotonic() + RECHECK_S
 
     def check(self) -> None:
         """Read the right again if RECHECK_S have passed since the last time.
-        Raises PermissionDenied, or NotFound if the folder is not visible any more.
+        Raises PermissionDenied or NotFound.
         """
-        if not self._is_due():
-            return
-        if not self._is_signed_in():
-            raise PermissionDenied(_("The account, token or sign-in has ended, and so has the transfer."))
-        access_folder(self._actor, self._folder_id, self._action)
-        self._due_at = time.monotonic() + RECHECK_S
+        if self._is_due():
+            self.require_access()
+            self._due_at = time.monotonic() + RECHECK_S
 
     async def acheck(self) -> None:
         """Do as `check`, for asynchronous code."""
         if self._is_due():
             await database_sync_to_async(self.check)()
 
+    @abstractmethod
+    def require_access(self) -> None:
+        """Raise PermissionDenied or NotFound if the right is gone."""
+
     def _is_due(self) -> bool:
         return time.monotonic() >= self._due_at
+
+
+class AccessWatch(Watch):
+    """Right of an actor to a folder; with `login` it ends at a sign-out, too."""
+
+    def __init__(self, actor: Actor, folder_id: UUID, action: Action, *, login: Login | None = None) -> None:
+        super().__init__()
+        self._actor, self._folder_id, self._action = actor, folder_id, action
+        self._login = login or _login_of_token(actor)
+
+    def require_access(self) -> None:
+        if not self._is_signed_in():
+            raise PermissionDenied(_("The account, token or sign-in has ended, and so has the transfer."))
+        access_folder(self._actor, self._folder_id, self._action)
 
     def _is_signed_in(self) -> bool:
         if self._login is not None:

@@ -174,7 +174,8 @@ class FileView(APIView):
         if service.is_directory(actor=actor, folder_id=folder_id, path=path):
             return _directory(request, folder_id, path)
         opened = service.open_file(actor=actor, folder_id=folder_id, path=path)
-        return download(_plain(request), opened, path.rpartition("/")[2])
+        watch = AccessWatch(actor, folder_id, Action.READ, login=request_login(request))
+        return download(_plain(request), opened, path.rpartition("/")[2], watch)
 
     @extend_schema(
         operation_id="write_file",

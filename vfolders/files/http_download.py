@@ -14,6 +14,7 @@ from django.utils.cache import get_conditional_response
 from django.utils.http import http_date, quote_etag
 
 from common.http.downloads import attachment_header
+from vfolders.access_watch import Watch
 from vfolders.core.http_range import ByteRange, UnsatisfiableRange, parse_range
 from vfolders.storage.base import OpenFile
 
@@ -21,15 +22,19 @@ _CHUNK_BYTES = 256 * 1024
 
 
 class _FileBody:
-    """Bytes of one range, read in a thread as fast as the client takes them; Django calls `close`."""
+    """Bytes of one range, read in a thread as fast as the client takes them; Django calls `close`.
+    Breaks off with PermissionDenied or NotFound when the right to read ends.
+    """
 
-    def __init__(self, opened: OpenFile, part: ByteRange) -> None:
+    def __init__(self, opened: OpenFile, part: ByteRange, watch: Watch) -> None:
         self._opened = opened
         self._part = part
+        self._watch = watch
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         position, end = self._part.start, self._part.start + self._part.length
         while position < end:
+            await self._watch.acheck()
             length = min(_CHUNK_BYTES, end - position)
             chunk = await asyncio.to_thread(os.pread, self._opened.stream.fileno(), length, position)
             if not chunk:
@@ -41,9 +46,9 @@ class _FileBody:
         self._opened.stream.close()
 
 
-def download(request: HttpRequest, opened: OpenFile, name: str) -> HttpResponseBase:
+def download(request: HttpRequest, opened: OpenFile, name: str, watch: Watch) -> HttpResponseBase:
     """Return a 200, 206, 304 or 416 response; takes ownership of `opened` and closes it."""
-    response = _answer(request, opened)
+    response = _answer(request, opened, watch)
     response["Accept-Ranges"] = "bytes"
     response["ETag"] = quote_etag(opened.etag)
     response["Last-Modified"] = http_date(opened.modified_at.timestamp())
@@ -57,7 +62,7 @@ def download(request: HttpRequest, opened: OpenFile, name: str) -> HttpResponseB
     return response
 
 
-def _answer(request: HttpRequest, opened: OpenFile) -> HttpResponseBase:
+def _answer(request: HttpRequest, opened: OpenFile, watch: Watch) -> HttpResponseBase:
     modified_s = int(opened.modified_at.timestamp())
     unchanged = get_conditional_response(request, etag=quote_etag(opened.etag), last_modified=modified_s)
     if unchanged is not None:
@@ -77,7 +82,7 @@ def _answer(request: HttpRequest, opened: OpenFile) -> HttpResponseBase:
     status = 206 if part else 200
     if request.method == "HEAD":
         return HttpResponse(status=status, headers=headers)
-    return StreamingHttpResponse(_FileBody(opened, part or whole), status=status, headers=headers)
+    return StreamingHttpResponse(_FileBody(opened, part or whole, watch), status=status, headers=headers)
 
 
 def _wanted_part(request: HttpRequest, opened: OpenFile) -> ByteRange | None:

@@ -14,12 +14,14 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from accounts.logins.service import request_login
 from accounts.selectors import cached_projects
 from common.errors import BerthError, InvalidInput, invalid_field
 from common.pages.htmx import closed_during_impersonation, is_fragment, render_page_or_fragment
 from common.rest.actor import actor_of
 from common.rest.idempotency import submit_once
 from vfolders import services, trash, usage
+from vfolders.access_watch import AccessWatch
 from vfolders.core.paths import EntryPath, display_name, parse_directory, parse_path
 from vfolders.core.permissions import Action
 from vfolders.files import service
@@ -94,8 +96,10 @@ def folder_page(request: HttpRequest, folder_id: UUID) -> HttpResponse:
 @require_safe
 def download_file(request: HttpRequest, folder_id: UUID) -> HttpResponseBase:
     path = request.GET.get("path", "")
-    opened = service.open_file(actor=actor_of(request), folder_id=folder_id, path=path)
-    return download(request, opened, path.rpartition("/")[2])
+    actor = actor_of(request)
+    opened = service.open_file(actor=actor, folder_id=folder_id, path=path)
+    watch = AccessWatch(actor, folder_id, Action.READ, login=request_login(request))
+    return download(request, opened, path.rpartition("/")[2], watch)
 
 
 @login_required

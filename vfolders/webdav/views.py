@@ -20,6 +20,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from accounts.api.authentication import BasicTokenAuthentication
+from accounts.logins.service import request_login
 from common.actors import Actor
 from common.errors import (
     BerthError,
@@ -105,7 +106,8 @@ class DavView(APIView):
         opened = service.open_file(
             actor=self._actor, folder_id=resource.folder.pk, path="/".join(resource.path)
         )
-        return download(request._request, opened, resource.path[-1])
+        watch = AccessWatch(self._actor, resource.folder.pk, Action.READ, login=request_login(request))
+        return download(request._request, opened, resource.path[-1], watch)
 
     def put(self, request: Request, place: str = "") -> HttpResponse:
         resource, folder = self._writable(place)
