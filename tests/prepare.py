@@ -3,6 +3,7 @@
 Uses the standard library only, except for programs run in .venv.
 
 python -m tests.prepare tools   # .venv, development requirements, client, translations
+python -m tests.prepare storage # … and servers of storage systems
 python -m tests.prepare all     # … and engine, session image, assets, browser
 """
 
@@ -21,6 +22,20 @@ from portal.ops.system import apt_install, can_apt_install, run_step
 
 DEV_REQUIREMENTS = CHECKOUT / "requirements-dev.txt"
 CLIENT = CHECKOUT / "client"
+STORAGE_SERVERS = {
+    "btrfs": "btrfs-progs",
+    "ceph": "ceph-common",
+    "ceph-fuse": "ceph-fuse",
+    "ceph-mds": "ceph-mds",
+    "ceph-mgr": "ceph-mgr",
+    "ceph-mon": "ceph-mon",
+    "ceph-osd": "ceph-osd",
+    "fusermount3": "fuse3",
+    "gluster": "glusterfs-cli",
+    "glusterd": "glusterfs-server",
+    "rclone": "rclone",
+    "s3fs": "s3fs",
+}
 say = speaker("test")
 
 
@@ -32,6 +47,9 @@ def main() -> int:
             prepare_tools(layout)
             if sys.argv[1:] == ["all"]:
                 prepare_all(layout)
+            if sys.argv[1:] == ["storage"]:
+                for program, package in STORAGE_SERVERS.items():
+                    ensure_program(program, package, say)
     except PreflightFailed as fault:
         say(f"{fault.message}\nfix: {fault.fix}")
         return 1
@@ -99,6 +117,7 @@ def prepare_all(layout: Layout) -> None:
     run_in_venv(layout, "portal.ops.engine.session_image", str(data))
     ensure_assets(layout, settings_environment(layout), say)
     ensure_program("chromium", "chromium", say)
+    ensure_program("btrfs", "btrfs-progs", say)
     ensure_program("busybox", "busybox-static", say)
     ensure_program("faketime", "faketime", say)
     for program in ("litmus", "cadaver", "rclone", "mount.davfs"):  # clients of WebDAV

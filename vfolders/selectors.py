@@ -4,8 +4,10 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
+from typing import Any
 from uuid import UUID
 
+from django.contrib.postgres.aggregates import BitOr
 from django.db.models import (
     BooleanField,
     Case,
@@ -24,16 +26,17 @@ from django.utils.translation import gettext_noop
 from accounts.core.allow_lists import AllowList, ScopeAllowList, refusing_lists
 from accounts.core.limits import Scope
 from accounts.core.roles import ProjectRole
-from accounts.models import Membership
-from accounts.selectors import overseen_domain_id, sees_everything
+from accounts.models import Membership, User
+from accounts.selectors import may_do_everything, overseen_domain_id, sees_everything
 from common import clock
 from common.actors import Actor
 from common.errors import Conflict, NotFound, PermissionDenied
 from common.values.text import quoted
+from vfolders.core.host_rights import ALL_RIGHTS, HostRight, host_rights, permitted_actions
 from vfolders.core.mounts import FolderMount, path_mount, volume_mount
 from vfolders.core.permissions import RELATION_OF, SHARED, Action, Relation, Right, allowed_actions
 from vfolders.core.states import FolderState
-from vfolders.models import FolderShare, StorageHost, VFolder
+from vfolders.models import FolderShare, StorageGrant, StorageHost, VFolder
 from vfolders.storage.base import StorageBackend, StorageUnavailable
 from vfolders.storage.files import FolderFiles
 from vfolders.storage.host_calls import HostCalls
@@ -88,6 +91,7 @@ def folders_in(actor: Actor, states: Collection[FolderState]) -> QuerySet[VFolde
             is_project_admin=Exists(memberships.filter(role=ProjectRole.ADMIN.value)),
             shared_right=Subquery(shares.order_by(_MOST_FIRST).values("right")[:1]),
             is_overseen=ExpressionWrapper(overseen, output_field=BooleanField()),
+            granted_rights=Subquery(_granted_rights(actor)),
         )
         .filter(Q(owner_id=person_id) | Q(is_member=True) | Q(is_overseen=True) | shared_with(actor))
     )
@@ -127,8 +131,45 @@ def own_folders(actor: Actor) -> QuerySet[VFolder]:
 
 
 def actions_on(actor: Actor, folder: VFolder) -> frozenset[Action]:
-    """Return the actions that the actor may take on a folder from `visible_folders`. No query."""
-    return allowed_actions(_relations(actor, folder))
+    """Return the actions that the actor may take on a folder from `visible_folders`: those of the actor's
+    relations to it, as far as the rights on its host permit. No query.
+    """
+    relations = frozenset(_relations(actor, folder))
+    actions = allowed_actions(relations)
+    if relations & _UNBOUND:
+        return actions
+    granted = folder.granted_rights or 0  # type: ignore[attr-defined]  # annotated by folders_in
+    rights = host_rights(is_restricted=folder.host.is_restricted, granted=[granted])
+    return permitted_actions(actions, rights)
+
+
+# Administrators are not bound by the rights on hosts.
+_UNBOUND = frozenset({Relation.GOVERNOR, Relation.MONITOR})
+
+
+def _granted_rights(actor: Actor) -> QuerySet[StorageGrant, Any]:
+    """The rights granted on the host of a folder to its domain, its project and the actor's policy, in one
+    row; none without a grant.
+    """
+    own_policy = User.objects.filter(pk=actor.user_id or NOBODY).values("policy_id")
+    grants = StorageGrant.objects.filter(
+        Q(domain_id=OuterRef("domain_id"))
+        | Q(project_id=OuterRef("project_id"))
+        | Q(policy_id__in=own_policy),
+        host_id=OuterRef("host_id"),
+    )
+    return grants.order_by().values("host_id").annotate(sum=BitOr("rights")).values("sum")
+
+
+def rights_on_host(actor: Actor, host: StorageHost, domain_id: int, project_id: int | None) -> HostRight:
+    """Return the actor's rights on new folders of a domain or project on the host. At most one query."""
+    if not host.is_restricted or may_do_everything(actor):
+        return ALL_RIGHTS
+    holders = Q(domain_id=domain_id) | Q(policy__users=actor.user_id or NOBODY)
+    if project_id is not None:
+        holders |= Q(project_id=project_id)
+    granted = StorageGrant.objects.filter(holders, host=host).values_list("rights", flat=True)
+    return host_rights(is_restricted=True, granted=granted)
 
 
 def access_folder(
@@ -241,7 +282,7 @@ def _is_to_work_with(actor: Actor, folder: VFolder) -> bool:
 
 def backend_of(host: StorageHost) -> StorageBackend:
     """Return the storage backend of a host. Raises StorageUnavailable if its settings are invalid."""
-    return open_storage(host.kind, host.config)
+    return open_storage(host.kind, {**host.config, **host.secret_values}, mount_name=str(host.pk))
 
 
 def storage_of(folder: VFolder) -> StorageBackend:
@@ -296,6 +337,13 @@ def access_storage_host(name: str) -> StorageHost:
     """Return the active host of this name, or the default one for "". Raises NotFound."""
     hosts = StorageHost.objects.filter(is_active=True)
     host = hosts.filter(name=name).first() if name else hosts.filter(is_default=True).first()
+    if host is not None and host.error:
+        raise StorageUnavailable(
+            _("The storage host “{host}” is unhealthy, so no folders are made there: {error}").format(
+                host=host.name, error=host.error
+            ),
+            hint=_("Choose another host, or ask an administrator."),
+        )
     if host is None:
         sentence = (
             _("There is no storage host {name}.").format(name=quoted(name, 64))
@@ -308,7 +356,7 @@ def access_storage_host(name: str) -> StorageHost:
 
 def storage_host_names() -> list[str]:
     """Names of the hosts on which folders may be created, the default one first. One query."""
-    hosts = StorageHost.objects.filter(is_active=True).order_by("-is_default", "name")
+    hosts = StorageHost.objects.filter(is_active=True, error="").order_by("-is_default", "name")
     return list(hosts.values_list("name", flat=True))
 
 
@@ -318,7 +366,7 @@ def usual_storage_host(scopes: Sequence[Scope]) -> StorageHost:
     """
     if not any(AllowList.STORAGE_HOSTS.value in scope.allowed for scope in scopes):
         return access_storage_host("")
-    hosts = StorageHost.objects.filter(is_active=True).order_by("-is_default", "name")
+    hosts = StorageHost.objects.filter(is_active=True, error="").order_by("-is_default", "name")
     allowed = (host for host in hosts if not host_refusals(scopes, host))
     return next(allowed, None) or access_storage_host("")
 

@@ -7,7 +7,6 @@ from functools import partial
 from uuid import UUID
 
 import structlog
-from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
@@ -18,11 +17,13 @@ from accounts.selectors import access_usable_project, get_acting_user
 from common.actors import SYSTEM, Actor
 from common.audit import audit_log
 from common.db.row_locks import RowLock, lock_rows
-from common.errors import BerthError, Conflict, InvalidInput, LimitExceeded, invalid_field
+from common.errors import BerthError, Conflict, InvalidInput, LimitExceeded, PermissionDenied, invalid_field
 from vfolders import lifecycle
+from vfolders.core.host_rights import HostRight
 from vfolders.core.modes import FolderMode, parse_name_of_mode
 from vfolders.core.permissions import Action
 from vfolders.core.states import FolderState
+from vfolders.hosts.health import CHECK_S, mark_of
 from vfolders.models import StorageHost, VFolder
 from vfolders.selectors import (
     USABLE,
@@ -31,6 +32,7 @@ from vfolders.selectors import (
     backend_of,
     calls_of,
     host_refusals,
+    rights_on_host,
     storage_of,
     usual_storage_host,
 )
@@ -51,25 +53,24 @@ def ensure_default_host() -> StorageHost:
 
 
 def mark_storage() -> None:
-    """Leave a mark on each storage host, by which portals on other machines know that they see the
-    same files.
+    """Mount each storage host, and leave a mark on it, by which portals on other machines know that they
+    see the same files.
     """
     for host in StorageHost.objects.all():
-        with suppress(BerthError):  # of one that is away: at the next start
-            backend_of(host).create_folder(_mark_of(host))
+        with suppress(BerthError):  # of one that is away: the check of its health tries again
+            storage = backend_of(host)
+            calls_of(host).run(storage.attach, timeout_s=CHECK_S)
+            calls_of(host).run(partial(storage.create_folder, mark_of(host)), timeout_s=CHECK_S)
 
 
 def is_marked(host: StorageHost) -> bool:
     """Return True if this process sees the files of the host that `mark_storage` marked."""
     try:
-        with backend_of(host).opened(_mark_of(host)):
+        backend_of(host).attach()
+        with backend_of(host).opened(mark_of(host)):
             return True
     except BerthError:
         return False
-
-
-def _mark_of(host: StorageHost) -> UUID:
-    return uuid.uuid5(uuid.NAMESPACE_URL, f"berth:storage-mark:{settings.BERTH_INSTALLATION}:{host.pk}")
 
 
 def create_folder(
@@ -120,6 +121,11 @@ def insert_folder(folder: VFolder, *, actor: Actor, audit: Callable[[], None]) -
     """Create the directory, then the row, within the limits of its owner; `audit` runs in the transaction
     of the row. Raises LimitExceeded, Conflict (the name is taken), StorageUnavailable.
     """
+    if HostRight.CREATE not in rights_on_host(actor, folder.host, folder.domain_id, folder.project_id):
+        raise PermissionDenied(
+            _("You may not create folders on the storage host “{host}”.").format(host=folder.host.name),
+            hint=_("Choose another host, or ask an administrator."),
+        )
     actor_scopes = scope_ids(actor, folder.project).keys()
     owner_scopes = ScopeIds(domain=folder.domain_id, project=folder.project_id, user=folder.owner_id).keys()
 
@@ -142,7 +148,8 @@ def insert_folder(folder: VFolder, *, actor: Actor, audit: Callable[[], None]) -
 
     check_folder_limits(requested)
     # The directory first: if the row fails, only an empty directory with a random name is left.
-    calls_of(folder.host).run(partial(storage_of(folder).create_folder, folder.pk))
+    make = partial(storage_of(folder).create_folder, folder.pk, quota_bytes=folder.quota_bytes)
+    calls_of(folder.host).run(make, timeout_s=CHECK_S)
     try:
         write_within_limits(write)
     except (IntegrityError, LimitExceeded) as error:

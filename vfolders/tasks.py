@@ -5,6 +5,8 @@ from celery import shared_task
 from common.db.advisory_locks import try_exclusive
 from common.messaging.dispatch import TaskName, enqueue_on_commit
 from vfolders import services, trash, usage
+from vfolders.hosts.health import check_hosts
+from vfolders.models import StorageHost
 from vfolders.sharing.service import remove_ended_shares as remove_shares
 
 
@@ -40,3 +42,11 @@ def measure_folders(host_id: int | None = None) -> None:
 def remove_ended_shares() -> None:
     """Remove expired shares and invitations, which give no right any more."""
     remove_shares()
+
+
+@shared_task(name=TaskName.CHECK_STORAGE_HOSTS.value, soft_time_limit=300, time_limit=360)
+def check_storage_hosts() -> None:
+    """Mount hosts that are not, and store their health and how full they are."""
+    with try_exclusive("vfolders.check_hosts") as is_mine:
+        if is_mine:
+            check_hosts(StorageHost.objects.all())

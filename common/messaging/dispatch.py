@@ -46,6 +46,7 @@ class TaskName(StrEnum):
     PURGE_FOLDERS = "vfolders.purge_folders"
     MEASURE_FOLDERS = "vfolders.measure_folders"
     REMOVE_ENDED_SHARES = "vfolders.remove_ended_shares"
+    CHECK_STORAGE_HOSTS = "vfolders.check_storage_hosts"
     PURGE_SIGN_INS = "accounts.purge_sign_ins"
     CONTINUE_OFFBOARDINGS = "accounts.continue_offboardings"
     CONTINUE_IMPORTS = "accounts.continue_imports"

@@ -192,7 +192,7 @@ def concerns_everything(file: Path) -> bool:
 
 
 def run_tests(files: Iterable[Path]) -> int:
-    markers = f"{WITHOUT_ENGINE} and not wide"
+    markers = f"{WITHOUT_ENGINE} and not wide and not storage"
     argv = [sys.executable, "-m", "pytest", "-q", *SIDE_BY_SIDE, "-m", markers, "--hypothesis-profile=suite"]
     code = run([*argv, *map(str, files)]).code
     return 0 if code == NO_TESTS else code

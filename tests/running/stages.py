@@ -64,7 +64,7 @@ class Stage:
         profile = "search" if plan.is_wide else "suite"
         given = ("-q", "-p", "tests.running.durations", f"--hypothesis-profile={profile}")
         notes = ("-o", f"cache_dir={NOTES / self.name}")
-        markers = [self.markers, *([] if plan.is_wide else ["not wide"])]
+        markers = [self.markers, "not storage", *([] if plan.is_wide else ["not wide"])]
         markers += [f"not {need.marker}" for need in plan.left_out if need.marker]
         files = [f"--ignore=tests/{name}" for need in plan.left_out if not need.marker for name in need.tests]
         paths = [f"tests/{name}" for name in self.paths]

@@ -1,77 +1,17 @@
-"""Tables of folders and storage hosts."""
+"""Table of folders."""
 
 import uuid
 
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
-from django.utils.translation import gettext_lazy
 
 from accounts.models import Domain, Project
 from common import clock
-from common.db.fields import NameField, SecretField
+from common.db.fields import NameField
 from vfolders.core.modes import FolderMode
 from vfolders.core.states import NAMED, FolderState
-
-
-class StorageHost(models.Model):
-    """A backend that holds folders, and how machines reach it.
-
-    `config` of a local host is {"root": path}, relative to the data directory. The portal's own machine
-    always mounts from there; others as `reach` says. `volume_options` are those of Docker's `local`
-    driver (type, o, device); `volume_secret` replaces {secret} in `o`, encrypted.
-    """
-
-    class Kind(models.TextChoices):
-        LOCAL = "local"
-
-    class Reach(models.TextChoices):
-        LOCAL = "local", gettext_lazy("The portal's machine only")
-        PATH = "path", gettext_lazy("A path that machines share")
-        VOLUME = "volume", gettext_lazy("A Docker volume (NFS, SMB, CephFS)")
-
-    name = NameField(max_length=64, unique=True)
-    kind = models.CharField(max_length=20, choices=Kind, default=Kind.LOCAL)
-    config = models.JSONField(default=dict, blank=True)
-    reach = models.CharField(
-        max_length=8,
-        choices=Reach,
-        default=Reach.LOCAL,
-        db_default=Reach.LOCAL.value,
-        editable=False,
-        help_text="How machines other than the portal's reach the host: local (not at all), path or volume.",
-    )
-    agent_path = models.CharField(
-        max_length=500,
-        blank=True,
-        default="",
-        db_default="",
-        editable=False,
-        help_text="Path of the host on machines that share it.",
-    )
-    volume_options = models.JSONField(default=dict, db_default={}, blank=True, editable=False)
-    volume_secret = SecretField(blank=True, default="", db_default="", editable=False)
-    is_default = models.BooleanField(default=False)
-    is_active = models.BooleanField(default=True, help_text="New folders may be created on this host.")
-    created_at = models.DateTimeField(default=clock.now, editable=False)
-
-    class Meta:
-        ordering = ("name",)
-        constraints = (
-            models.UniqueConstraint(
-                fields=("is_default",), condition=Q(is_default=True), name="storage_host_one_default"
-            ),
-            models.CheckConstraint(
-                condition=Q(reach="local")
-                | Q(reach="path", agent_path__startswith="/")
-                | (Q(reach="volume") & ~Q(volume_options={})),
-                name="storage_host_reach_is_whole",
-            ),
-        )
-
-    def __str__(self) -> str:
-        return self.name
-
+from vfolders.models.storage_host import StorageHost
 
 _HAS_NAME = Q(state__in=sorted(NAMED))
 

@@ -145,13 +145,22 @@ class StorageBackend(ABC):
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset()
 
+    is_mounted_by_berth: bool = False
+    """`attach` mounts it, so `detach` takes it away from this machine."""
+
     def __init__(self, owner: Owner) -> None:
         self.owner = owner
         """User of the containers, to whom everything inside folders belongs."""
 
     @abstractmethod
     def prepare(self) -> None:
-        """Prepare the host for its first folder, and again after a start of the machine."""
+        """Prepare the host for its first folder, and attach it. Idempotent."""
+
+    @abstractmethod
+    def attach(self) -> None:
+        """Mount what a start of the machine or a crash has unmounted; creates nothing. Idempotent.
+        Raises StorageUnavailable.
+        """
 
     @abstractmethod
     def lacks(self) -> tuple[str, ...]:
@@ -195,6 +204,16 @@ class StorageBackend(ABC):
             ) from error
         with descriptors.closing(folder):
             yield folder
+
+    def agent_volume(self) -> tuple[dict[str, str], str] | None:
+        """Return the options of Docker's volume driver `local` (type, o, device), and the password that
+        replaces {secret} in them, by which other machines mount the host; None if they cannot.
+        """
+        return None
+
+    def detach(self) -> None:
+        """Unmount the host from this machine; its files stay. Idempotent."""
+        return
 
     def set_quota(self, folder_id: UUID, quota_bytes: int | None) -> None:
         """Let the file system refuse writes that make the folder larger; None removes the quota.

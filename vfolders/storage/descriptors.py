@@ -35,10 +35,15 @@ class Owner:
     gid: int
 
     def adopt(self, descriptor: int, mode: int) -> None:
-        """Give the open file or directory to this owner, with exactly `mode`."""
-        if os.geteuid() == 0:
+        """Give the open file or directory to this owner, with exactly `mode`.
+
+        Changes only what differs: shares with a fixed owner and mode (SMB, S3) refuse any change.
+        """
+        status = os.fstat(descriptor)
+        if os.geteuid() == 0 and (status.st_uid, status.st_gid) != (self.uid, self.gid):
             os.fchown(descriptor, self.uid, self.gid)
-        os.fchmod(descriptor, mode)
+        if stat.S_IMODE(status.st_mode) != mode:
+            os.fchmod(descriptor, mode)
 
 
 @contextmanager

@@ -1,25 +1,54 @@
-"""Creates the storage backend of a configured host."""
+"""Kinds of storage hosts, and the backend of a configured host."""
 
 import os
 from collections.abc import Mapping
-from typing import Any
 
 from django.conf import settings
 from django.utils.translation import gettext as _
 
-from vfolders.storage.backends.local import LocalStorage
+from common.errors import InvalidInput
+from vfolders.storage.backends import btrfs, cephfs, glusterfs, local, loop, nfs, project_quota, s3, smb
 from vfolders.storage.base import StorageBackend, StorageUnavailable
 from vfolders.storage.descriptors import Owner
+from vfolders.storage.kinds import HostKind, HostSettings
+
+KINDS: dict[str, HostKind] = {
+    kind.name: kind
+    for kind in (
+        local.KIND,
+        btrfs.KIND,
+        loop.KIND,
+        project_quota.EXT4,
+        project_quota.XFS,
+        nfs.KIND,
+        smb.KIND,
+        cephfs.KIND,
+        glusterfs.KIND,
+        s3.KIND,
+    )
+}
+MOUNTS = "mounts"
+"""Directory below the data directory with the mount points of hosts, by their ids."""
 
 
-def open_storage(kind: str, config: Mapping[str, Any]) -> StorageBackend:
-    """Return the backend of a host of this kind.
-    Raises StorageUnavailable if the configuration is invalid.
+def open_storage(kind: str, values: Mapping[str, str], *, mount_name: str) -> StorageBackend:
+    """Return the backend of a host of this kind; `mount_name` is its own directory for mounts.
+    Raises StorageUnavailable if the settings are invalid.
     """
-    root = config.get("root")
-    if kind != "local" or not isinstance(root, str) or not root:
+    found = KINDS.get(kind)
+    if found is None:
+        raise StorageUnavailable(_("Berth has no storage hosts of the kind “{kind}”.").format(kind=kind))
+    try:
+        checked = found.check({name: value for name, value in values.items() if value}, {})
+    except InvalidInput as error:
         raise StorageUnavailable(
-            _("The storage host is set up wrongly: {kind} needs a root.").format(kind=kind)
+            _("The storage host is set up wrongly: {error}").format(error=error.message)
+        ) from error
+    return found.open(
+        HostSettings(
+            values=checked,
+            data_dir=str(settings.DATA_DIR),
+            mount_point=os.path.join(settings.DATA_DIR, MOUNTS, mount_name),
+            owner=Owner(uid=settings.BERTH_CONTAINER_UID, gid=settings.BERTH_CONTAINER_GID),
         )
-    owner = Owner(uid=settings.BERTH_CONTAINER_UID, gid=settings.BERTH_CONTAINER_GID)
-    return LocalStorage(os.path.join(settings.DATA_DIR, root), owner)
+    )

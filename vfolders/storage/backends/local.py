@@ -1,64 +1,35 @@
-"""Storage backend that keeps folders as directories `<root>/<folder id>` on this machine.
-
-The root belongs to the portal only (mode 0700); the content of a folder belongs to the user of the
-containers.
-"""
+"""Storage backend: directories of this machine, or of a file system that an administrator mounts."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from uuid import UUID
 
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _
 
-from vfolders.core.paths import ROOT
-from vfolders.storage import descriptors
-from vfolders.storage.base import Space, StorageBackend, StorageUnavailable
-from vfolders.storage.descriptors import Owner, closing
-from vfolders.storage.files import translated
+from vfolders.storage.backends.directories import DirectoryStorage
+from vfolders.storage.kinds import HostKind, HostSettings, Setting
 
 
-class LocalStorage(StorageBackend):
+class LocalStorage(DirectoryStorage):
     """Directories of this machine, or of a network file system mounted on it."""
 
-    def __init__(self, root: str, owner: Owner) -> None:
-        super().__init__(owner)
-        self._root = root
 
-    def prepare(self) -> None:
-        with translated(ROOT):
-            os.makedirs(self._root, mode=0o700, exist_ok=True)
+ROOT = Setting(
+    "root",
+    _("Directory"),
+    _("On the portal's machine; relative to the data directory, or absolute."),
+    pattern=r"[^\s,-][^,]*",
+    example="folders",
+)
 
-    def lacks(self) -> tuple[str, ...]:
-        return ()
 
-    def space(self) -> Space:
-        with self._opened_root() as root:
-            status = os.fstatvfs(root)
-        return Space(status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize)
+def root_of(settings: HostSettings) -> str:
+    """Return the absolute path of the setting ROOT."""
+    return os.path.join(settings.data_dir, settings["root"])
 
-    def create_folder(self, folder_id: UUID, *, quota_bytes: int | None = None) -> None:
-        with self._opened_root() as root, translated(ROOT), suppress(FileExistsError):
-            descriptors.make_directory(root, folder_id.hex, self.owner)
 
-    def delete_folder(self, folder_id: UUID) -> None:
-        with self._opened_root() as root, translated(ROOT), suppress(FileNotFoundError):
-            descriptors.remove(root, folder_id.hex)
-
-    def folder_path(self, folder_id: UUID) -> str:
-        with self.opened(folder_id):
-            return os.path.join(os.path.realpath(self._root), folder_id.hex)
-
-    def _open_folder(self, folder_id: UUID) -> int:
-        with self._opened_root() as root:
-            return descriptors.open_directory(root, folder_id.hex)
-
-    @contextmanager
-    def _opened_root(self) -> Iterator[int]:
-        try:
-            root = descriptors.open_root(self._root)
-        except OSError as error:
-            sentence = _("The storage host does not answer: {error}.").format(error=error.strerror)
-            raise StorageUnavailable(sentence, hint=_("Ask an administrator.")) from error
-        with closing(root):
-            yield root
+KIND = HostKind(
+    name="local",
+    title=_("Directory"),
+    summary=_("Directories of the portal's machine, or of a file system that you mount there yourself."),
+    open=lambda settings: LocalStorage(root_of(settings), settings.owner),
+    settings=(ROOT,),
+)

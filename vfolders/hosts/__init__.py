@@ -1,0 +1,1 @@
+"""Storage hosts: settings, health, and rights on them."""
