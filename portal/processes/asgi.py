@@ -4,9 +4,13 @@ import os
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 
-from portal.processes.django_asgi import make_django_application
+import django
 
-django_application = make_django_application()
+django.setup(set_prefix=False)  # what Django's handler imports needs its apps
+
+from portal.processes.django_asgi import BodyHandler
+
+django_application = BodyHandler()
 
 from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter

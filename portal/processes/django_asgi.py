@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from io import SEEK_END
 from typing import IO, Any
 
-import django
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest
 from django.http.response import HttpResponseBase
 
@@ -36,8 +35,3 @@ class BodyHandler(ASGIHandler):
             except ClientGone:
                 return
         await super().send_response(response, send)
-
-
-def make_django_application() -> BodyHandler:
-    django.setup(set_prefix=False)
-    return BodyHandler()
