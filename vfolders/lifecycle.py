@@ -51,6 +51,11 @@ def transition(folder_id: UUID, *, to: FolderState, actor: Actor) -> VFolder:
     return folder
 
 
+def begin_clone(folder: VFolder) -> None:
+    """Let a folder that is not stored yet begin in CLONING."""
+    folder.state = FolderState.CLONING.value
+
+
 def push_folder_change(folder: VFolder, *, also: Iterable[int] = ()) -> None:
     """Publish a live update of this folder to open pages, also to those of these people."""
     audience = Audience(owner_id=folder.owner_id, project_id=folder.project_id, domain_id=folder.domain_id)

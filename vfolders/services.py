@@ -82,7 +82,7 @@ def create_folder(
     NotFound, PermissionDenied, LimitExceeded, Conflict (the name is taken), StorageUnavailable.
     """
     folder = new_folder(actor=actor, name=name, project=project, host=host, mode=mode)
-    insert_folder(folder, actor=actor, audit=lambda: _record(actor, "vfolders.create_folder", folder))
+    insert_folder(folder, actor=actor, record=lambda: _record(actor, "vfolders.create_folder", folder))
     return folder
 
 
@@ -117,9 +117,12 @@ def check_owner_of_mode(mode: FolderMode, *, is_of_project: bool) -> None:
         )
 
 
-def insert_folder(folder: VFolder, *, actor: Actor, audit: Callable[[], None]) -> None:
-    """Create the directory, then the row, within the limits of its owner; `audit` runs in the transaction
-    of the row. Raises LimitExceeded, Conflict (the name is taken), StorageUnavailable.
+def insert_folder(
+    folder: VFolder, *, actor: Actor, record: Callable[[], None], has_files: bool = True
+) -> None:
+    """Create the directory, unless a worker does that later, and then the row, within the limits of its
+    owner; `record` runs in the transaction of the row. Raises LimitExceeded, PermissionDenied,
+    Conflict (the name is taken), StorageUnavailable.
     """
     if HostRight.CREATE not in rights_on_host(actor, folder.host, folder.domain_id, folder.project_id):
         raise PermissionDenied(
@@ -143,17 +146,18 @@ def insert_folder(folder: VFolder, *, actor: Actor, audit: Callable[[], None]) -
         check_folder_limits(requested)
         folder.save(force_insert=True)
         check_folder_limits({})
-        audit()
+        record()
         lifecycle.push_folder_change(folder)
 
     check_folder_limits(requested)
     # The directory first: if the row fails, only an empty directory with a random name is left.
-    make = partial(storage_of(folder).create_folder, folder.pk, quota_bytes=folder.quota_bytes)
-    calls_of(folder.host).run(make, timeout_s=CHECK_S)
+    if has_files:
+        make_files(folder)
     try:
         write_within_limits(write)
     except (IntegrityError, LimitExceeded) as error:
-        _remove_files(folder)
+        if has_files:
+            remove_files(folder)
         if "folder_name_of" not in str(error):
             raise
         raise name_is_taken(folder) from error
@@ -240,7 +244,7 @@ def purge_folders() -> int:
     purged = 0
     for folder in VFolder.objects.filter(state=FolderState.DELETING.value).select_related("host"):
         try:
-            _remove_files(folder)
+            remove_files(folder)
         except BerthError as error:
             log.warning("folder.purge_failed", folder_id=str(folder.pk), error=error.message)
             continue
@@ -250,7 +254,14 @@ def purge_folders() -> int:
     return purged
 
 
-def _remove_files(folder: VFolder) -> None:
+def make_files(folder: VFolder) -> None:
+    """Create the folder's directory unless it is there. Raises StorageUnavailable."""
+    make = partial(storage_of(folder).create_folder, folder.pk, quota_bytes=folder.quota_bytes)
+    calls_of(folder.host).run(make, timeout_s=CHECK_S)
+
+
+def remove_files(folder: VFolder) -> None:
+    """Remove the folder's directory with all it holds. Raises StorageUnavailable, EntryBusy."""
     calls_of(folder.host).run(partial(storage_of(folder).delete_folder, folder.pk), timeout_s=LONG_S)
 
 

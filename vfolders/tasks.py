@@ -1,10 +1,12 @@
 """Celery tasks of folders: purging deleted folders and measuring sizes."""
 
+from uuid import UUID
+
 from celery import shared_task
 
 from common.db.advisory_locks import try_exclusive
 from common.messaging.dispatch import TaskName, enqueue_on_commit
-from vfolders import services, trash, usage
+from vfolders import clones, services, trash, usage
 from vfolders.hosts.health import check_hosts
 from vfolders.models import StorageHost
 from vfolders.sharing.service import remove_ended_shares as remove_shares
@@ -19,6 +21,18 @@ def purge_folders() -> None:
         if is_mine:
             trash.delete_expired()
             services.purge_folders()
+
+
+@shared_task(name=TaskName.CLONE_FOLDERS.value, soft_time_limit=6 * 3600, time_limit=6 * 3600 + 60)
+def clone_folders(folder_id: str = "") -> None:
+    """Copy one folder to the end; without an id, enqueue one task for each clone that is not whole, so
+    that another worker goes on when one has died.
+    """
+    if folder_id:
+        clones.run_clone(UUID(folder_id))
+        return
+    for waiting in clones.unfinished_clones():
+        enqueue_on_commit(TaskName.CLONE_FOLDERS, folder_id=str(waiting))
 
 
 @shared_task(name=TaskName.MEASURE_FOLDERS.value, soft_time_limit=2400, time_limit=2460)

@@ -44,6 +44,7 @@ class TaskName(StrEnum):
     KEEP_MOORINGS = "sessions_app.keep_moorings"
     PURGE_EXPIRED = "sessions_app.purge_expired"
     PURGE_FOLDERS = "vfolders.purge_folders"
+    CLONE_FOLDERS = "vfolders.clone_folders"
     MEASURE_FOLDERS = "vfolders.measure_folders"
     REMOVE_ENDED_SHARES = "vfolders.remove_ended_shares"
     CHECK_STORAGE_HOSTS = "vfolders.check_storage_hosts"

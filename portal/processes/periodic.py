@@ -45,6 +45,7 @@ PERIODS_S = {
     TaskName.KEEP_MOORINGS: 5,
     TaskName.PURGE_EXPIRED: 60,
     TaskName.PURGE_FOLDERS: 300,
+    TaskName.CLONE_FOLDERS: 15,
     TaskName.MEASURE_FOLDERS: 60,
     TaskName.REMOVE_ENDED_SHARES: 600,
     TaskName.CHECK_STORAGE_HOSTS: 60,

@@ -7,6 +7,7 @@ the same mount, which is the same folder. Other nodes than regular files and dir
 inspected (O_PATH) but never opened.
 """
 
+import ctypes
 import errno
 import os
 import stat
@@ -21,6 +22,7 @@ from vfolders.core.paths import EntryPath
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NODE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
+_libc = ctypes.CDLL(None, use_errno=True)
 _DIRECTORIES_PER_SWEEP = 1000
 _REMOVAL_DEADLINE_S = 300.0
 
@@ -108,6 +110,13 @@ def open_regular(parent: int, name: str) -> int:
         if not stat.S_ISREG(mode):
             raise NotARegularFile(name)
         return os.open(f"/proc/self/fd/{node}", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def sync_filesystem(directory: int) -> None:
+    """Have everything written to the disk that its file system holds in memory."""
+    if _libc.syncfs(directory):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
 
 
 class NotARegularFile(OSError):

@@ -203,6 +203,18 @@ class FolderFiles:
                 placing = target._placing(folder, copying.taken, copying.batch)
                 return placing.place(staging, to[-1], place, to)
 
+    @_bounded(COPY_S)
+    def copy_all(self, target: "FolderFiles", count: Callable[[int], None]) -> list[EntryPath]:
+        """Copy everything but the trash into an empty folder, which nobody uses yet, and have it
+        written to the disk; return what could not be copied (FIFOs, devices, unreadable files).
+        `count` as of `Copying`. Raises what it raises, StorageFull, WrongKind (too many levels).
+        """
+        left_out: list[EntryPath] = []
+        with self._opened() as source, target._opened() as place, translated(ROOT):
+            trees.Copier(target._storage.owner, count, left_out).copy_content(source, place)
+            descriptors.sync_filesystem(place)
+        return left_out
+
     @_bounded(SHORT_S)
     def throw_away(self, path: EntryPath, *, batch: str) -> None:
         """Move an entry to `batch` of the folder's trash, from which `restore` brings it back.

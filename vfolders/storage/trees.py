@@ -12,7 +12,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
-from vfolders.core.paths import MAX_DEPTH, ROOT, EntryPath, numbered_name
+from vfolders.core.paths import MAX_DEPTH, ROOT, TRASH, EntryPath, numbered_name
 from vfolders.storage import descriptors
 from vfolders.storage.descriptors import Owner, closing
 
@@ -246,12 +246,15 @@ class Copier:
         with closing(descriptors.open_directory(source, name)) as top:
             descriptors.make_directory(target, new_name, self.owner)
             with closing(descriptors.open_directory(target, new_name)) as made:
-                self._copy_tree(top, made)
+                self.copy_content(top, made)
 
-    def _copy_tree(self, top: int, target: int) -> None:
+    def copy_content(self, top: int, target: int) -> None:
+        """Copy everything below the open directory `top` but a folder's trash into the empty directory
+        `target`, as `copy` does.
+        """
         with ExitStack() as opened:
             directory, path = target, ROOT
-            for found in walk(top):
+            for found in walk(top, leave_out=frozenset({TRASH})):
                 self.count(0)
                 if len(found.path) >= MAX_DEPTH:
                     raise TooDeep(found.name)
