@@ -85,7 +85,7 @@ def folders_in(actor: Actor, states: Collection[FolderState]) -> QuerySet[VFolde
     overseen = Q(domain__isnull=False) if sees_everything(actor) else Q(domain_id=overseen_domain_id(actor))
     return (
         VFolder.objects.filter(state__in=states)
-        .select_related("owner", "project", "domain", "host")
+        .select_related("owner", "project", "domain", "host", "clone", "trashed_by")
         .annotate(
             is_member=Exists(memberships),
             is_project_admin=Exists(memberships.filter(role=ProjectRole.ADMIN.value)),

@@ -26,13 +26,16 @@ from vfolders.services import name_is_taken
 
 
 def trash_folder(*, actor: Actor, folder_id: UUID) -> VFolder:
-    """Put the folder in the trash, from where it can be restored for BERTH_TRASH_DAYS days.
+    """Put the folder in the trash, from where it can be restored for BERTH_TRASH_DAYS days. A clone under
+    way is cancelled instead: of a part of a copy there is nothing to keep.
 
     A repetition changes nothing. Raises NotFound, PermissionDenied, FolderInUse.
     """
-    folder = access_folder(actor, folder_id, Action.DELETE, states=USABLE | TRASH)
+    folder = access_folder(actor, folder_id, Action.DELETE, states=SHOWN)
     if folder.state == FolderState.TRASHED:
         return folder
+    if folder.state == FolderState.CLONING:
+        return _move(actor, folder, FolderState.DELETING, "vfolders.cancel_clone")
     return _move(actor, folder, FolderState.TRASHED, "vfolders.trash_folder")
 
 

@@ -94,6 +94,7 @@ ACTIONS = {
     "vfolders.purge_folder": gettext_noop("Folder deleted for ever"),
     "vfolders.expire_folder": gettext_noop("Folder in the trash expired"),
     "vfolders.clone_folder": gettext_noop("Cloning of a folder began"),
+    "vfolders.cancel_clone": gettext_noop("Cloning of a folder cancelled"),
     "vfolders.retry_clone": gettext_noop("Cloning of a folder tried again"),
     "vfolders.finish_clone": gettext_noop("Folder cloned"),
     "vfolders.delete_folder": gettext_noop("Folder deleted"),

@@ -430,6 +430,12 @@ GET    api-folders                         401        200        200        200 
 POST   api-folders                         401        201        201        201        201        201        201        201        201        201  name
 GET    api-folder                          401        404        404        404        200        404        200        200        200        200
 DELETE api-folder                          401        404        404        404        204        404        204        204        403        403
+PATCH  api-folder                          401        404        404        404        200        404        200        200        403        403  another-name
+GET    api-folder-trash                    401        200        200        200        200        200        200        200        200        200
+POST   api-folder-clone                    401        404        404        404        201        404        201        201        403        403  another-name
+POST   api-folder-clone-retry              401        404        404        404        409        404        409        409        403        403
+POST   api-folder-restore                  401        404        404        404        200        404        200        200        403        403
+POST   api-folder-purge                    401        404        404        404        404        404        404        404        404        404  folder-name
 GET    api-folder-usage                    401        404        404        404        200        404        200        200        200        200
 POST   api-folder-directories              401        404        404        404        201        404        201        201        403        403  directory
 GET    api-folder-root                     401        404        404        404        200        404        200        200        403        403

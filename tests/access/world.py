@@ -316,6 +316,8 @@ class World:
             "priority": {"priority": -1},
             "drain": {"to": "draining"},
             "confirm": {"confirm": self.folder.name},
+            "another-name": {"name": f"new-{next(_numbers)}"},
+            "folder-name": {"name": self.folder.name},
         }
         return bodies.get(kind, {})
 

@@ -5,8 +5,16 @@ from typing import Any
 from rest_framework import serializers
 
 from common.rest.input import InputSerializer, TextField
-from vfolders.core.paths import display_name, is_addressable, parse_folder_name, parse_path
-from vfolders.models import VFolder
+from vfolders.core.modes import FolderMode
+from vfolders.core.paths import (
+    display_name,
+    is_addressable,
+    parse_automatic_name,
+    parse_folder_name,
+    parse_path,
+)
+from vfolders.core.states import FolderState
+from vfolders.models import FolderClone, VFolder
 from vfolders.storage.base import Entry, EntryKind
 
 MAX_REFERENCE_LENGTH = 255
@@ -20,11 +28,28 @@ def check_directory_path(text: str) -> str:
     return text
 
 
+def check_folder_name(text: str) -> str:
+    """Return `text` if a folder of some mode may have that name. Raises UnsafePath."""
+    return parse_automatic_name(text) if text.startswith(".") else parse_folder_name(text)
+
+
+def mode_field(**options: Any) -> serializers.ChoiceField:
+    """Return the field of a mode, which becomes a FolderMode."""
+    return serializers.ChoiceField(
+        choices=[mode.value for mode in FolderMode],
+        required=False,
+        help_text="What the folder is for. auto_mount: its name begins with a dot, and it is mounted in "
+        "all sessions of its owner.",
+        **options,
+    )
+
+
 class FolderCreateInput(InputSerializer):
     name = TextField(
-        check=parse_folder_name,
+        check=check_folder_name,
         help_text="Name of the folder; sessions mount it at /home/work/<name> by default.",
     )
+    mode = mode_field(default=FolderMode.GENERAL.value)
     project = TextField(
         max_length=MAX_REFERENCE_LENGTH,
         required=False,
@@ -41,18 +66,75 @@ class FolderCreateInput(InputSerializer):
     )
 
 
+class FolderUpdateInput(InputSerializer):
+    name = TextField(check=check_folder_name, required=False, help_text="Another name of the folder.")
+    mode = mode_field()
+
+
+class FolderCloneInput(InputSerializer):
+    name = TextField(check=check_folder_name, help_text="Name of the new folder.")
+    project = TextField(
+        max_length=MAX_REFERENCE_LENGTH,
+        required=False,
+        allow_blank=True,
+        default="",
+        help_text="Project that gets the new folder; empty: a folder of your own.",
+    )
+    host = TextField(
+        max_length=MAX_REFERENCE_LENGTH,
+        required=False,
+        allow_blank=True,
+        default="",
+        help_text="Storage host of the new folder; default: that of the source.",
+    )
+    mode = mode_field()
+
+
+class FolderRestoreInput(InputSerializer):
+    name = TextField(
+        check=check_folder_name,
+        required=False,
+        help_text="Another name, if the old one was given to another folder meanwhile.",
+    )
+
+
+class FolderPurgeInput(InputSerializer):
+    name = TextField(help_text="Name of the folder, as a confirmation.")
+
+
+class CloneOut(serializers.ModelSerializer[FolderClone]):
+    error = serializers.SerializerMethodField(help_text="Why copying stopped; empty while it goes on.")
+
+    class Meta:
+        model = FolderClone
+        fields = ("source_name", "started_at", "bytes_done", "bytes_total", "files_done", "error")
+        read_only_fields = fields
+
+    def get_error(self, clone: FolderClone) -> str:
+        return clone.error_message
+
+
 class FolderOut(serializers.ModelSerializer[VFolder]):
     owner = serializers.EmailField(source="owner.email", default=None, allow_null=True)
     project = serializers.CharField(source="project.name", default=None, allow_null=True)
     domain = serializers.CharField(source="domain.name")
     host = serializers.CharField(source="host.name")
     is_size_whole = serializers.BooleanField(help_text="false if the folder is larger than was counted.")
+    mode = serializers.ChoiceField(choices=[mode.value for mode in FolderMode])
+    state = serializers.ChoiceField(choices=[state.value for state in FolderState])
+    trashed_at = serializers.DateTimeField(allow_null=True)
+    expires_at = serializers.DateTimeField(
+        allow_null=True, help_text="Time at which a folder in the trash is deleted for ever."
+    )
+    clone = CloneOut(
+        source="clone_under_way", allow_null=True, help_text="Progress while the folder is being copied."
+    )
 
     class Meta:
         model = VFolder
         fields = (
             "id", "name", "owner", "project", "domain", "host", "mode", "state", "created_at", "size_bytes", "measured_at",
-            "is_size_whole",
+            "is_size_whole", "trashed_at", "expires_at", "clone",
         )  # fmt: skip
         read_only_fields = fields
 

@@ -1,6 +1,13 @@
 from django.urls import path, register_converter
 from django.urls.converters import PathConverter
 
+from vfolders.api.life_cycle import (
+    FolderCloneRetryView,
+    FolderCloneView,
+    FolderPurgeView,
+    FolderRestoreView,
+    TrashView,
+)
 from vfolders.api.views import (
     DirectoryView,
     FileView,
@@ -24,6 +31,13 @@ register_converter(EntryPathConverter, "entry_path")
 urlpatterns = [
     path("folders/", FolderListView.as_view(), name="api-folders"),
     path("folders/<uuid:folder_id>/", FolderView.as_view(), name="api-folder"),
+    path("folders/trash/", TrashView.as_view(), name="api-folder-trash"),
+    path("folders/<uuid:folder_id>/clone/", FolderCloneView.as_view(), name="api-folder-clone"),
+    path(
+        "folders/<uuid:folder_id>/clone/retry/", FolderCloneRetryView.as_view(), name="api-folder-clone-retry"
+    ),
+    path("folders/<uuid:folder_id>/restore/", FolderRestoreView.as_view(), name="api-folder-restore"),
+    path("folders/<uuid:folder_id>/purge/", FolderPurgeView.as_view(), name="api-folder-purge"),
     path("folders/<uuid:folder_id>/usage/", FolderUsageView.as_view(), name="api-folder-usage"),
     path("folders/<uuid:folder_id>/directories/", DirectoryView.as_view(), name="api-folder-directories"),
     path("folders/<uuid:folder_id>/files/", RootDirectoryView.as_view(), name="api-folder-root"),

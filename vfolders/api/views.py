@@ -5,6 +5,7 @@ File bodies are streamed in both directions, whatever Accept header a client sen
 from typing import Any
 from uuid import UUID
 
+from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -32,15 +33,17 @@ from vfolders.api.serializers import (
     EntryOut,
     FolderCreateInput,
     FolderOut,
+    FolderUpdateInput,
     UsageOut,
 )
+from vfolders.core.modes import FolderMode
 from vfolders.core.paths import parse_path
 from vfolders.core.permissions import Action
 from vfolders.core.uploads import IfExists
 from vfolders.files import service
 from vfolders.files.http_download import download
 from vfolders.models import VFolder
-from vfolders.selectors import access_folder, visible_folders
+from vfolders.selectors import SHOWN, access_folder, visible_folders
 from vfolders.uploads.whole_files import receive_file
 
 _RANGE = OpenApiParameter(
@@ -80,7 +83,8 @@ class FolderListView(generics.GenericAPIView[VFolder]):
         """Create an empty folder."""
         wanted = FolderCreateInput(data=request.data)
         wanted.is_valid(raise_exception=True)
-        folder = services.create_folder(actor=actor_of(request), **wanted.validated_data)
+        values = {**wanted.validated_data, "mode": FolderMode(wanted.validated_data["mode"])}
+        folder = services.create_folder(actor=actor_of(request), **values)
         return Response(FolderOut(folder).data, status=201)
 
 
@@ -89,12 +93,35 @@ class FolderView(APIView):
 
     @extend_schema(operation_id="read_folder", responses={200: FolderOut, 404: ErrorOut})
     def get(self, request: Request, folder_id: UUID) -> Response:
-        """Return one folder."""
-        return Response(FolderOut(access_folder(actor_of(request), folder_id, Action.VIEW)).data)
+        """Return one folder: usable, being copied, or in the trash."""
+        folder = access_folder(actor_of(request), folder_id, Action.VIEW, states=SHOWN)
+        return Response(FolderOut(folder).data)
+
+    @extend_schema(
+        operation_id="update_folder",
+        request=FolderUpdateInput,
+        responses={200: FolderOut, 400: ErrorOut, **_REFUSALS},
+    )
+    def patch(self, request: Request, folder_id: UUID) -> Response:
+        """Rename the folder, or change its mode. Sessions that run keep their mount path."""
+        wanted = FolderUpdateInput(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        actor, values = actor_of(request), wanted.validated_data
+        with transaction.atomic():
+            folder = access_folder(actor, folder_id, Action.MANAGE)
+            if "mode" in values:
+                folder = services.change_mode(
+                    actor=actor, folder_id=folder_id, mode=FolderMode(values["mode"])
+                )
+            if "name" in values:
+                folder = services.rename_folder(actor=actor, folder_id=folder_id, name=values["name"])
+        return Response(FolderOut(folder).data)
 
     @extend_schema(operation_id="delete_folder", responses={204: None, **_REFUSALS})
     def delete(self, request: Request, folder_id: UUID) -> Response:
-        """Put the folder in the trash. Refused while a live session mounts it."""
+        """Put the folder in the trash, from where it can be restored until it expires; cancel a clone
+        under way. Refused while a live session mounts it.
+        """
         trash.trash_folder(actor=actor_of(request), folder_id=folder_id)
         return Response(status=204)
 

@@ -4,6 +4,7 @@ from django.conf import settings
 from django.db import models
 
 from common import clock
+from common.values.stored_message import StoredMessage
 from vfolders.models.folder import VFolder
 
 
@@ -27,3 +28,8 @@ class FolderClone(models.Model):
 
     def __str__(self) -> str:
         return f"{self.source_name} → {self.folder}"
+
+    @property
+    def error_message(self) -> str:
+        """Why copying stopped, in the reader's language; "" while it goes on."""
+        return str(StoredMessage(**self.error)) if self.error else ""

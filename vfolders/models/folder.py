@@ -1,6 +1,7 @@
 """Table of folders."""
 
 import uuid
+from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.db import models
@@ -12,6 +13,9 @@ from common.db.fields import NameField
 from vfolders.core.modes import FolderMode
 from vfolders.core.states import NAMED, FolderState
 from vfolders.models.storage_host import StorageHost
+
+if TYPE_CHECKING:
+    from vfolders.models.clone import FolderClone
 
 _HAS_NAME = Q(state__in=sorted(NAMED))
 
@@ -134,3 +138,8 @@ class VFolder(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def clone_under_way(self) -> "FolderClone | None":
+        """The clone that fills this folder, or None. No query if the folder came with it."""
+        return getattr(self, "clone", None) if self.state == FolderState.CLONING else None

@@ -41,8 +41,40 @@ def test_a_folder_is_made_listed_read_and_deleted(people: People) -> None:
     assert client.get("/api/v1/folders/").json()["results"] == [made.json()]
     assert client.get(url).json() == made.json()
     assert client.delete(url).status_code == 204
-    assert client.get(url).status_code == 404
     assert client.delete(url).status_code == 204
+    assert client.get(url).json()["state"] == "trashed"
+    assert client.get("/api/v1/folders/").json()["results"] == []
+    assert [each["id"] for each in client.get("/api/v1/folders/trash/").json()["results"]] == [
+        made.json()["id"]
+    ]
+
+
+def test_the_life_of_a_folder(people: People) -> None:
+    client = api_client(people.member)
+    made = client.post("/api/v1/folders/", {"name": "weights", "mode": "model"}).json()
+    url = f"/api/v1/folders/{made['id']}/"
+
+    changed = client.patch(url, {"name": "weights2", "mode": "data"}).json()
+    assert (made["mode"], changed["name"], changed["mode"]) == ("model", "weights2", "data")
+    assert client.patch(url, {"mode": "auto_mount"}).status_code == 400
+
+    copy = client.post(f"{url}clone/", {"name": "copy"})
+    assert (copy.status_code, copy.json()["state"], copy.json()["clone"]["source_name"]) == (
+        201,
+        "cloning",
+        "weights2",
+    )
+    assert client.delete(f"/api/v1/folders/{copy.json()['id']}/").status_code == 204
+
+    client.delete(url)
+    client.post("/api/v1/folders/", {"name": "weights2"})
+    taken = client.post(f"{url}restore/", {})
+    assert (taken.status_code, list(taken.json()["fields"])) == (409, ["name"])
+    assert client.post(f"{url}restore/", {"name": "weights3"}).json()["state"] == "ready"
+    client.delete(url)
+    assert client.post(f"{url}purge/", {"name": "other"}).status_code == 400
+    assert client.post(f"{url}purge/", {"name": "weights3"}).status_code == 204
+    assert client.get(url).status_code == 404
 
 
 def test_a_folder_of_a_project_is_shared_with_its_members(people: People) -> None:
