@@ -338,6 +338,8 @@ SPECTACULAR_SETTINGS = {
         "InvitationStateEnum": "accounts.api.invitations.STATES",
         "MemberRuleKindEnum": "accounts.api.member_rules.KINDS",
         "SessionOutStatusEnum": "sessions_app.api.serializers.STATUSES",
+        "FolderModeEnum": "vfolders.api.serializers.MODES",
+        "FolderStateEnum": "vfolders.api.serializers.STATES",
         "ProjectRoleEnum": "accounts.api.people_serializers.PROJECT_ROLES",
     },
 }

@@ -18,6 +18,8 @@ from vfolders.models import FolderClone, VFolder
 from vfolders.storage.base import Entry, EntryKind
 
 MAX_REFERENCE_LENGTH = 255
+MODES = [mode.value for mode in FolderMode]
+STATES = [state.value for state in FolderState]
 
 
 def check_directory_path(text: str) -> str:
@@ -36,7 +38,7 @@ def check_folder_name(text: str) -> str:
 def mode_field(**options: Any) -> serializers.ChoiceField:
     """Return the field of a mode, which becomes a FolderMode."""
     return serializers.ChoiceField(
-        choices=[mode.value for mode in FolderMode],
+        choices=MODES,
         required=False,
         help_text="What the folder is for. auto_mount: its name begins with a dot, and it is mounted in "
         "all sessions of its owner.",
@@ -120,8 +122,8 @@ class FolderOut(serializers.ModelSerializer[VFolder]):
     domain = serializers.CharField(source="domain.name")
     host = serializers.CharField(source="host.name")
     is_size_whole = serializers.BooleanField(help_text="false if the folder is larger than was counted.")
-    mode = serializers.ChoiceField(choices=[mode.value for mode in FolderMode])
-    state = serializers.ChoiceField(choices=[state.value for state in FolderState])
+    mode = serializers.ChoiceField(choices=MODES)
+    state = serializers.ChoiceField(choices=STATES)
     trashed_at = serializers.DateTimeField(allow_null=True)
     expires_at = serializers.DateTimeField(
         allow_null=True, help_text="Time at which a folder in the trash is deleted for ever."

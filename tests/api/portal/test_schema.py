@@ -75,6 +75,10 @@ def test_operations_are_named_verb_first_and_once(document: dict[str, Any]) -> N
         "release_",
         "withhold_",
         "bring_",
+        "update_",
+        "clone_",
+        "retry_",
+        "restore_",
     )
     assert [name for name in names if not name.startswith(verbs) and name not in {"health", "me"}] == []
 
