@@ -77,7 +77,7 @@ class RequestBody:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Response to a received body; `content` is JSON, None for an empty response."""
+    """Response to a received body. `content` is bytes, or sent as JSON; None for an empty response."""
 
     status: int = 200
     content: Any = None
@@ -109,7 +109,10 @@ class BodyResponse(HttpResponse):
                     raise
                 answer = Answer(refusal.http_status, refusal.to_json(), refusal.headers())
         self.status_code = answer.status
-        self.content = b"" if answer.content is None else json.dumps(answer.content, cls=DjangoJSONEncoder)
+        is_bytes = isinstance(answer.content, bytes | None)
+        self.content = (
+            (answer.content or b"") if is_bytes else json.dumps(answer.content, cls=DjangoJSONEncoder)
+        )
         if answer.content is None:
             del self.headers["Content-Type"]
         self.headers["Content-Length"] = str(len(self.content))

@@ -117,7 +117,7 @@ class FolderFiles:
             stream=stream,
             size_bytes=status.st_size,
             modified_at=_instant(status.st_mtime),
-            etag=_etag(status),
+            etag=etag_of(status),
         )
 
     def write_file(self, path: EntryPath, chunks: Iterable[bytes]) -> Entry:
@@ -382,10 +382,11 @@ def _entry_or_none(directory: int, name: str) -> Entry | None:
 def _entry(name: str, status: os.stat_result) -> Entry:
     kind = _KINDS.get(stat.S_IFMT(status.st_mode), EntryKind.OTHER)
     size_bytes = status.st_size if kind is EntryKind.FILE else 0
-    return Entry(name, kind, size_bytes, _instant(status.st_mtime), _etag(status))
+    return Entry(name, kind, size_bytes, _instant(status.st_mtime), etag_of(status))
 
 
-def _etag(status: os.stat_result) -> str:
+def etag_of(status: os.stat_result) -> str:
+    """Return the entity tag of a file in this state."""
     return f"{status.st_ino:x}-{status.st_size:x}-{status.st_mtime_ns:x}"
 
 

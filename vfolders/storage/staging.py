@@ -24,7 +24,7 @@ from vfolders.core.uploads import IfExists, free_names
 from vfolders.storage import descriptors
 from vfolders.storage.base import Entry, EntryExists, EntryKind, StorageBackend
 from vfolders.storage.descriptors import closing
-from vfolders.storage.files import translated
+from vfolders.storage.files import etag_of, translated
 
 LEFT_AFTER_S = 3600.0
 _FRESH = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -171,7 +171,7 @@ class Staging:
             status = os.fstat(staged._descriptor)
             self._tidy(folder)
         modified_at = datetime.fromtimestamp(status.st_mtime, UTC)
-        entry = Entry(name, EntryKind.FILE, status.st_size, modified_at)
+        entry = Entry(name, EntryKind.FILE, status.st_size, modified_at, etag_of(status))
         return Published((*path[:-1], name), entry, replaced_bytes)
 
     def remove(self, name: str) -> None:

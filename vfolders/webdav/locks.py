@@ -17,31 +17,16 @@ from django.utils.translation import gettext as _
 from common import clock
 from common.actors import Actor
 from common.db.advisory_locks import LockTimeout, lock_exclusive
-from common.errors import BerthError, Conflict, LimitExceeded, PermissionDenied
+from common.errors import Conflict, LimitExceeded, PermissionDenied
 from common.values.text import normalised
 from vfolders.core.paths import EntryPath, display_name
 from vfolders.models import DavLock, VFolder
+from vfolders.webdav.errors import Locked, NoSuchLock
 
 TOKEN_PREFIX = "urn:uuid:"
 MAX_LOCKS = 2000
 MAX_TIMEOUT_S, DEFAULT_TIMEOUT_S = 3600, 600
 WAIT_S = 5.0
-
-
-class Locked(BerthError):
-    """A lock forbids the change. `lock` is the first of those in the way."""
-
-    default_code = "locked"
-    http_status = 423
-
-    def __init__(self, lock: DavLock) -> None:
-        super().__init__(
-            _("“{name}” is locked by a WebDAV client until {until}.").format(
-                name=display_name(lock.path) or lock.folder.name, until=f"{lock.expires_at:%H:%M:%S} UTC"
-            ),
-            hint=_("Close it there, or wait until the lock ends."),
-        )
-        self.lock = lock
 
 
 def key_of(path: EntryPath) -> str:
@@ -65,7 +50,7 @@ def create_lock(
         others = locks_below(folder, path) if is_deep else locks_on(folder, path)
         for other in others:
             if is_exclusive or other.is_exclusive:
-                raise Locked(other)
+                raise _locked_by(other)
         if _live(folder).count() >= MAX_LOCKS:
             raise LimitExceeded(
                 _("There are {count} locks in the folder already.").format(count=MAX_LOCKS),
@@ -92,10 +77,10 @@ def refresh_lock(
 
 
 def delete_lock(*, actor: Actor, folder: VFolder, path: EntryPath, token: str) -> None:
-    """End the lock. Raises Conflict (no such lock covers the entry), PermissionDenied (another's)."""
+    """End the lock. Raises NoSuchLock, PermissionDenied (another's)."""
     lock = next((each for each in locks_on(folder, path) if token_text(each) == token), None)
     if lock is None:
-        raise Conflict(_("The entry has no lock with this token."), code="lock-token-matches-request-uri")
+        raise NoSuchLock(_("The entry has no lock with this token."))
     if lock.user_id != actor.user_id:
         raise PermissionDenied(_("This lock belongs to somebody else."))
     lock.delete()
@@ -130,7 +115,16 @@ def require_unlocked(
         known = {lock.token for lock in found}
         found += [lock for lock in locks_on(folder, path[:-1]) if lock.token not in known]
     for lock in _in_the_way(actor, found, tokens):
-        raise Locked(lock)
+        raise _locked_by(lock)
+
+
+def _locked_by(lock: DavLock) -> Locked:
+    return Locked(
+        _("“{name}” is locked by a WebDAV client until {until}.").format(
+            name=display_name(lock.path) or lock.folder.name, until=f"{lock.expires_at:%H:%M:%S} UTC"
+        ),
+        hint=_("Close it there, or wait until the lock ends."),
+    )
 
 
 def _in_the_way(actor: Actor, found: Iterable[DavLock], tokens: Collection[str]) -> Iterator[DavLock]:

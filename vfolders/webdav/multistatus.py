@@ -88,12 +88,6 @@ def lock_body(locks: Iterable[ActiveLock]) -> str:
     return f'{HEAD}<D:prop xmlns:D="DAV:">{lock_discovery(locks)}</D:prop>\n'
 
 
-def error_body(condition: str, href: str = "") -> str:
-    """Return the body of a refusal by a precondition of the RFC, such as lock-token-submitted."""
-    content = f"<D:{condition}><D:href>{href}</D:href></D:{condition}>" if href else f"<D:{condition}/>"
-    return f'{HEAD}<D:error xmlns:D="DAV:">{content}</D:error>\n'
-
-
 def utc_text(instant: datetime) -> str:
     """Return an instant as DAV:creationdate wants it (RFC 3339)."""
     return instant.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
-from xml.sax.saxutils import escape
 
 from django.conf import settings
 from django.http import HttpResponse
@@ -17,7 +16,7 @@ from django.http.response import HttpResponseBase
 from django.utils.translation import gettext as _
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
-from rest_framework.views import APIView
+from rest_framework.views import APIView, set_rollback
 
 from accounts.api.authentication import BasicTokenAuthentication
 from accounts.logins.service import request_login
@@ -31,9 +30,9 @@ from common.errors import (
     TooLarge,
 )
 from common.rest.actor import actor_of
-from common.rest.errors import render_error
+from common.rest.errors import as_refusal
+from common.rest.request_body import Answer, RequestBody, with_body
 from common.token_scopes import FOR_FOLDERS, TokenScope
-from common.values.resources import MAX_AMOUNT
 from vfolders.access_watch import AccessWatch
 from vfolders.core.paths import UnsafePath
 from vfolders.core.permissions import Action
@@ -41,13 +40,20 @@ from vfolders.files import service
 from vfolders.files.http_download import download
 from vfolders.models import VFolder
 from vfolders.selectors import access_folder
+from vfolders.uploads.whole_files import receive_file
 from vfolders.webdav import bodies, conditions, locks, multistatus, properties
 from vfolders.webdav.addresses import Address, OtherServer, parse_address, parse_reference
-from vfolders.webdav.locks import Locked
+from vfolders.webdav.errors import (
+    BadGateway,
+    DavRefusal,
+    EndlessDepth,
+    MethodNotAllowed,
+    PreconditionFailed,
+    UnsupportedBody,
+)
 from vfolders.webdav.multistatus import CONTENT_TYPE
 from vfolders.webdav.resources import PROTECTED, Resource, active_locks, describe, find, members, views
 
-PIECE_BYTES = 1024 * 1024
 METHODS = "OPTIONS, GET, HEAD, PUT, DELETE, PROPFIND, PROPPATCH, MKCOL, COPY, MOVE, LOCK, UNLOCK"
 # Windows takes the address for a web page without the second.
 CAPABILITIES = {"DAV": "1, 2", "MS-Author-Via": "DAV"}
@@ -56,40 +62,13 @@ USUAL = frozenset((404, 405, 409, 412, 423))
 _INFINITY = "infinity"
 
 
-class PreconditionFailed(BerthError):
-    """A condition in the head of the request does not hold."""
-
-    default_code = "precondition_failed"
-    http_status = 412
-
-
-class MethodNotAllowed(BerthError):
-    """The method cannot be used for this kind of resource."""
-
-    default_code = "method_not_allowed"
-    http_status = 405
-
-
-class UnsupportedBody(BerthError):
-    """The method takes no body."""
-
-    default_code = "unsupported_body"
-    http_status = 415
-
-
-class BadGateway(BerthError):
-    """The destination is on another server."""
-
-    default_code = "other_server"
-    http_status = 502
-
-
 class DavView(APIView):
     """One resource: the list of folders, a folder, or an entry in one."""
 
     authentication_classes = (BasicTokenAuthentication,)
     token_scopes = FOR_FOLDERS
     token_scopes_of = {"PROPFIND": FOR_FOLDERS | {TokenScope.READ}}  # noqa: RUF012  read by the permission
+    streamed_methods = frozenset({"PUT"})
     http_method_names = METHODS.lower().split(", ")
     schema = None  # no part of the REST document
 
@@ -117,14 +96,20 @@ class DavView(APIView):
             raise InvalidInput(_("A part of a file cannot be written."), hint=_("Send the whole file."))
         self._require_parent(resource)
         self._require_change(resource, folder, is_deep=False, is_member=not resource.is_there)
-        entry = service.write_file(
-            actor=self._actor,
-            folder_id=folder.pk,
-            path="/".join(resource.path),
-            chunks=self._pieces(folder),
-            expected_bytes=_declared_bytes(request),
-        )
-        return HttpResponse(status=204 if resource.is_there else 201, headers={"ETag": f'"{entry.etag}"'})
+        watch = AccessWatch(self._actor, folder.pk, Action.WRITE, login=request_login(request))
+
+        async def receive(body: RequestBody) -> Answer:
+            try:
+                published = await receive_file(
+                    body, actor=self._actor, folder=folder, path=resource.path, watch=watch
+                )
+            except BerthError as error:
+                content = _error_body(error).encode()
+                return Answer(_status(error), content, {"Content-Type": CONTENT_TYPE})
+            etag = f'"{published.entry.etag}"'
+            return Answer(204 if resource.is_there else 201, headers={"ETag": etag})
+
+        return with_body(request._request, receive, CAPABILITIES)
 
     def mkcol(self, request: Request, place: str = "") -> HttpResponse:
         resource, folder = self._writable(place)
@@ -154,7 +139,7 @@ class DavView(APIView):
             wanted = bodies.parse_propfind(self._body())
         depth = _depth(request)
         if depth == _INFINITY:
-            return _refused_by(403, "propfind-finite-depth")
+            raise EndlessDepth(_("List one directory at a time: with the header Depth: 1."))
         resource = self._existing(place)
         below = members(self._actor, resource) if depth == "1" and resource.is_directory else ()
         answers = (describe(wanted, view) for view in views(resource, below))
@@ -321,12 +306,6 @@ class DavView(APIView):
             raise TooLarge(_("The body is larger than {count} bytes.").format(count=bodies.MAX_BODY_BYTES))
         return body
 
-    def _pieces(self, folder: VFolder) -> Iterator[bytes]:
-        watch = AccessWatch(self._actor, folder.pk, Action.WRITE)
-        while piece := self.request._request.read(PIECE_BYTES):
-            watch.check()
-            yield piece
-
     # The framework
 
     def perform_content_negotiation(self, request: Request, force: bool = False) -> tuple[BaseRenderer, str]:
@@ -341,41 +320,36 @@ class DavView(APIView):
         return answer
 
     def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]
-        rendered = render_error(exc, self.get_exception_handler_context())
-        if rendered is None:
+        error = as_refusal(exc)
+        if error is None:
             raise exc
-        status = 507 if isinstance(exc, LimitExceeded) else rendered.status_code
-        refusal: BerthError | None = getattr(self.request._request, "refusal", None)
-        if refusal is not None and status in USUAL:
-            refusal.is_recorded = True
-        answer = _xml_response(status, _error_body(exc, rendered.data))
-        for name, value in rendered.headers.items():
-            answer.headers.setdefault(name, value)
-        if status == HTTPStatus.UNAUTHORIZED:
+        set_rollback()
+        error.is_recorded |= error.http_status in USUAL
+        self.request._request.refusal = error  # type: ignore[attr-defined]  # common.audit.denied_requests records it
+        answer = _xml_response(_status(error), _error_body(error))
+        for name, value in error.headers().items():
+            answer.headers[name] = value
+        if error.http_status == HTTPStatus.UNAUTHORIZED:
             answer["WWW-Authenticate"] = self.get_authenticate_header(self.request)
-        if status == HTTPStatus.METHOD_NOT_ALLOWED:
+        if error.http_status == HTTPStatus.METHOD_NOT_ALLOWED:
             answer["Allow"] = METHODS
         return answer
 
 
-def _error_body(error: Exception, data: dict[str, Any]) -> str:
+def _status(error: BerthError) -> int:
+    return HTTPStatus.INSUFFICIENT_STORAGE if isinstance(error, LimitExceeded) else error.http_status
+
+
+def _error_body(error: BerthError) -> str:
     """Return the body of a refusal: the condition of the RFC if there is one, and a sentence in the
     element that sabre/dav introduced and clients show.
     """
-    sentence = escape(" ".join(filter(None, (data.get("message", ""), data.get("hint", "")))))
-    condition = ""
-    if isinstance(error, Locked):
-        condition = "<D:lock-token-submitted/>"
-    elif isinstance(error, Conflict) and error.code == "lock-token-matches-request-uri":
-        condition = "<D:lock-token-matches-request-uri/>"
+    condition = f"<D:{error.condition}/>" if isinstance(error, DavRefusal) and error.condition else ""
+    sentence = multistatus.text_of(f"{error.message} {error.hint}".strip())
     return (
         f'{multistatus.HEAD}<D:error xmlns:D="DAV:" xmlns:s="http://sabredav.org/ns">'
         f"{condition}<s:message>{sentence}</s:message></D:error>\n"
     )
-
-
-def _refused_by(status: int, condition: str) -> HttpResponse:
-    return _xml_response(status, multistatus.error_body(condition))
 
 
 def _xml_response(status: int, body: str) -> HttpResponse:
@@ -412,14 +386,6 @@ def _timeout_s(request: Request) -> int:
         if wish.strip().lower() == "infinite":
             return locks.MAX_TIMEOUT_S
     return locks.DEFAULT_TIMEOUT_S
-
-
-def _declared_bytes(request: Request) -> int:
-    """Return the announced size of the body; 0 if unknown. macOS sends files in chunks, and their
-    size in a header of its own.
-    """
-    length = request.META.get("CONTENT_LENGTH") or request.headers.get("X-Expected-Entity-Length") or "0"
-    return min(int(length), MAX_AMOUNT) if length.isascii() and length.isdecimal() else 0
 
 
 def _matches(header: str, resource: Resource) -> bool:
