@@ -216,6 +216,7 @@ EMAIL_TIMEOUT = 10
 # Requests per minute and token; 0: unlimited.
 BERTH_TRASH_DAYS = env.int("BERTH_TRASH_DAYS", 7)
 BERTH_STARTUP_SCRIPT_S = env.int("BERTH_STARTUP_SCRIPT_S", 60)
+BERTH_WEBDAV = env.bool("BERTH_WEBDAV", True)
 BERTH_TOKEN_REQUESTS = env.int("BERTH_TOKEN_REQUESTS", 3000)
 
 # Session callbacks: allowed networks besides the internet, and calls per domain and minute.

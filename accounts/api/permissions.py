@@ -21,7 +21,7 @@ class TokenPermission(BasePermission):
     def has_permission(self, request: Request, view: Any) -> bool:
         """Return true. Raises TooManyRequests, PermissionDenied."""
         if isinstance(request.auth, KeyPair):
-            check_rate(_request_rate(request, request.auth))
+            check_rate(_request_rate(request, request.auth, getattr(view, "rate_factor", 1)))
             require_scopes(request.auth, sufficient_scopes(view, request.method or ""))
         return True
 
@@ -40,9 +40,9 @@ class RateHeadersMiddleware:
         return response
 
 
-def _request_rate(request: Request, keypair: KeyPair) -> Rate | None:
+def _request_rate(request: Request, keypair: KeyPair, factor: int) -> Rate | None:
     """Count the request once, even if several permission checks run."""
     django_request = request._request
     if not hasattr(django_request, "rate"):
-        django_request.rate = count_request(keypair)  # type: ignore[attr-defined]
+        django_request.rate = count_request(keypair, factor)  # type: ignore[attr-defined]
     return django_request.rate  # type: ignore[attr-defined,no-any-return]

@@ -51,9 +51,10 @@ class Rate:
         return {name: str(value) for name, value in values.items()}
 
 
-def count_request(keypair: KeyPair) -> Rate | None:
+def count_request(keypair: KeyPair, factor: int = 1) -> Rate | None:
     """Count one request of a token that `find_usable_keypair` returned, by the shared clock of the web
-    processes. Returns None without a limit or while Redis is unavailable; after a failure Redis is
+    processes. Requests with another `factor` are counted apart, against a limit that is so many times
+    higher. Returns None without a limit or while Redis is unavailable; after a failure Redis is
     retried once in REDIS_RETRY_AFTER_S.
     """
     global _redis_retry_at
@@ -61,7 +62,8 @@ def count_request(keypair: KeyPair) -> Rate | None:
     if limit is None or time.monotonic() < _redis_retry_at:
         return None
     minute, passed_s = divmod(int(clock.now().timestamp()), MINUTE_S)
-    key = f"berth:{settings.BERTH_INSTALLATION}:requests:{keypair.pk}:{minute}"
+    kind = f"{keypair.pk}:{minute}" if factor == 1 else f"{keypair.pk}:{minute}:{factor}"
+    key = f"berth:{settings.BERTH_INSTALLATION}:requests:{kind}"
     try:
         with quick_client().pipeline(transaction=False) as pipe:
             pipe.incr(key)
@@ -71,7 +73,7 @@ def count_request(keypair: KeyPair) -> Rate | None:
         _redis_retry_at = time.monotonic() + REDIS_RETRY_AFTER_S
         log.warning("rates.redis_lost", error=str(error))
         return None
-    return Rate(used=used, limit=limit, resets_in_s=MINUTE_S - passed_s)
+    return Rate(used=used, limit=limit * factor, resets_in_s=MINUTE_S - passed_s)
 
 
 def _rate_limit(keypair: KeyPair) -> int | None:

@@ -114,6 +114,7 @@ GET    app-authorize                       in         404        404        404 
 GET    app-open                            in         404        404        404        303        403        403        403        403        403
 GET    data                                in         200        200        200        200        200        200        200        200        200
 POST   data                                in         302        302        302        302        302        302        302        302        302  own-folder
+GET    connect-folders                     in         200        200        200        200        200        200        200        200        200
 GET    folder-export                       in         200        200        200        200        200        200        200        200        200
 POST   folder-delete-many                  in         200        200        200        200        200        200        200        200        200  folders
 GET    folder                              in         404        404        404        200        404        200        200        403        403

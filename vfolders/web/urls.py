@@ -1,9 +1,10 @@
 from django.urls import path
 
-from vfolders.web import lists, views
+from vfolders.web import connect, lists, views
 
 urlpatterns = [
     path("", views.data, name="data"),
+    path("connect/", connect.connect_page, name="connect-folders"),
     path("export/", lists.folder_export, name="folder-export"),
     path("delete/", lists.delete_many, name="folder-delete-many"),
     path("<uuid:folder_id>/", views.folder_page, name="folder"),

@@ -68,6 +68,7 @@ class DavView(APIView):
     authentication_classes = (BasicTokenAuthentication,)
     token_scopes = FOR_FOLDERS
     token_scopes_of = {"PROPFIND": FOR_FOLDERS | {TokenScope.READ}}  # noqa: RUF012  read by the permission
+    rate_factor = 10  # each file of a directory tree is two or three requests
     streamed_methods = frozenset({"PUT"})
     http_method_names = METHODS.lower().split(", ")
     schema = None  # no part of the REST document
@@ -307,6 +308,11 @@ class DavView(APIView):
         return body
 
     # The framework
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        if not settings.BERTH_WEBDAV:
+            raise NotFound(_("WebDAV is switched off here."), hint=_("Use the page Data, or berth cp."))
+        super().initial(request, *args, **kwargs)
 
     def perform_content_negotiation(self, request: Request, force: bool = False) -> tuple[BaseRenderer, str]:
         return BaseRenderer(), ""  # files are sent as they are, whatever Accept says

@@ -7,7 +7,7 @@ from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
@@ -52,12 +52,19 @@ class TokenChangeForm(forms.Form):
 
 
 class TokenForm(TokenChangeForm):
-    """Form of a new token. `life` is a number of days, or NEVER."""
+    """Form of a new token. `life` is a number of days, or NEVER. `wish` is a query string that proposes
+    a `name` and `scope`s.
+    """
 
     life = UncheckedChoice(label=gettext_lazy("Expires"), required=False)
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        initial = {"scopes": [scope.value for scope in TokenScope], "life": str(DEFAULT_LIFETIME.days)}
+    def __init__(self, *arguments: Any, wish: QueryDict | None = None, **options: Any) -> None:
+        wish = wish or QueryDict()
+        initial = {
+            "name": wish.get("name", ""),
+            "scopes": wish.getlist("scope") or [scope.value for scope in TokenScope],
+            "life": str(DEFAULT_LIFETIME.days),
+        }
         super().__init__(*arguments, initial=initial, **options)
         self.fields["life"].choices = [  # type: ignore[attr-defined]
             *(
@@ -78,7 +85,7 @@ def keys_page(request: HttpRequest) -> HttpResponse:
     token.
     """
     if request.method != "POST":
-        return _page(request, TokenForm())
+        return _page(request, TokenForm(wish=request.GET))
     form = TokenForm(request.POST)
     if not form.is_valid():
         return _page(request, form, status=400)
