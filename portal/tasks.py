@@ -3,7 +3,7 @@
 from celery import shared_task
 
 from common.messaging.dispatch import TaskName
-from portal.notifications import budget, email, service, session_end, session_warning
+from portal.notifications import budget, email, service, session_end, session_warning, storage
 
 
 @shared_task(name=TaskName.NOTIFY_PEOPLE, soft_time_limit=60, time_limit=90)
@@ -16,6 +16,11 @@ def notify_people() -> None:
 @shared_task(name=TaskName.NOTIFY_OF_BUDGETS, soft_time_limit=240, time_limit=270)
 def notify_of_budgets() -> None:
     budget.notify_of_budgets()
+
+
+@shared_task(name=TaskName.NOTIFY_OF_STORAGE, soft_time_limit=240, time_limit=270)
+def notify_of_storage() -> None:
+    storage.notify_of_storage()
 
 
 @shared_task(name=TaskName.MAIL_NOTIFICATIONS, soft_time_limit=120, time_limit=150)

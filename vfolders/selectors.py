@@ -172,6 +172,13 @@ def rights_on_host(actor: Actor, host: StorageHost, domain_id: int, project_id: 
     return host_rights(is_restricted=True, granted=granted)
 
 
+def administers(actor: Actor, folder: VFolder) -> bool:
+    """Return True if the actor is an administrator of the folder's project or domain, or a superadmin.
+    The folder is from `folders_in`. No query.
+    """
+    return not {Relation.PROJECT_ADMIN, Relation.GOVERNOR}.isdisjoint(_relations(actor, folder))
+
+
 def access_folder(
     actor: Actor, folder_id: UUID, action: Action, *, states: Collection[FolderState] = USABLE
 ) -> VFolder:

@@ -11,7 +11,7 @@ from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
 from accounts.admission_gate import precede_admissions
-from accounts.core.limits import Limit, overused_limits, refused_limits
+from accounts.core.limits import Limit, refused_limits
 from accounts.limits import ScopeIds, check_limits, read_scopes, scope_ids, write_within_limits
 from accounts.selectors import access_usable_project, get_acting_user
 from common.actors import SYSTEM, Actor
@@ -25,6 +25,7 @@ from vfolders.core.permissions import Action
 from vfolders.core.states import FolderState
 from vfolders.hosts.health import CHECK_S, mark_of
 from vfolders.models import StorageHost, VFolder
+from vfolders.quotas.selectors import policy_limits, storage_limits
 from vfolders.selectors import (
     USABLE,
     access_folder,
@@ -135,7 +136,8 @@ def insert_folder(
     def check_folder_limits(requested: Mapping[str, int]) -> None:
         scopes = read_scopes({*owner_scopes, *actor_scopes})
         of_owner = [scope for scope in scopes if (scope.level, scope.id) in owner_scopes]
-        full = refused_limits(of_owner, requested) + overused_limits(of_owner, Limit.FOLDER_BYTES)
+        of_bytes = (*policy_limits(of_owner), *storage_limits([folder]))
+        full = (*refused_limits(of_owner, requested), *(state for state in of_bytes if state.over))
         check_limits(full, lists=host_refusals(scopes, folder.host))
 
     requested = {Limit.FOLDERS.value: 1}

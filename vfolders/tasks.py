@@ -1,4 +1,4 @@
-"""Celery tasks of folders: purging deleted folders and measuring sizes."""
+"""Celery tasks of folders: purging deleted folders, measuring and sampling sizes."""
 
 from uuid import UUID
 
@@ -9,6 +9,7 @@ from common.messaging.dispatch import TaskName, enqueue_on_commit
 from vfolders import clones, services, trash, usage
 from vfolders.hosts.health import check_hosts
 from vfolders.models import StorageHost
+from vfolders.reports import directories, samples
 from vfolders.sharing.service import remove_ended_shares as remove_shares
 
 
@@ -64,3 +65,15 @@ def check_storage_hosts() -> None:
     with try_exclusive("vfolders.check_hosts") as is_mine:
         if is_mine:
             check_hosts(StorageHost.objects.all())
+
+
+@shared_task(name=TaskName.COUNT_DIRECTORIES.value, soft_time_limit=1200, time_limit=1260)
+def count_directories(folder_id: str | None = None) -> None:
+    """Count the directories of a folder if that was requested; without a folder, of all that wait."""
+    directories.count_requested(UUID(folder_id) if folder_id else None)
+
+
+@shared_task(name=TaskName.SAMPLE_SIZES.value, soft_time_limit=120, time_limit=150)
+def sample_sizes() -> None:
+    """Store today's sizes of all owners."""
+    samples.sample_sizes()

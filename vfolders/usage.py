@@ -10,21 +10,23 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
+from uuid import UUID
 
 import structlog
 from django.db import transaction
 from django.db.models import F, QuerySet, Value
 from django.db.models.functions import Greatest, Least
 
-from accounts.core.limits import Level, Limit, LimitState, overused_limits
-from accounts.limits import ScopeIds, check_limits, read_scopes
+from accounts.core.limits import LimitState
+from accounts.limits import check_limits
 from common import clock
 from common.messaging.dispatch import TaskName, enqueue_on_commit
 from vfolders import lifecycle
 from vfolders.core.states import FolderState
 from vfolders.models import VFolder
-from vfolders.selectors import files_of
-from vfolders.storage.base import BACKGROUND, Effort, Usage
+from vfolders.quotas.selectors import byte_limits, lock_limited_host
+from vfolders.selectors import files_of, storage_of
+from vfolders.storage.base import BACKGROUND, Capability, Effort, Usage
 
 log = structlog.get_logger(__name__)
 
@@ -33,12 +35,6 @@ LONGEST_INTERVAL = timedelta(hours=1)
 MIN_INTERVAL_FACTOR = 20  # a folder that takes a minute to measure is measured at most every 20 minutes
 ROUND_S = 1200.0
 STEP_BYTES = 16 * 2**20
-
-
-def scopes_of_folders(folders: Iterable[VFolder]) -> set[tuple[Level, int]]:
-    """Return the scopes (level, id) against whose limits the bytes of these folders count."""
-    owners = (ScopeIds(each.domain_id, each.project_id, each.owner_id).keys() for each in folders)
-    return {key for keys in owners for key in keys}
 
 
 def hosts_with_due_folders() -> list[int]:
@@ -74,9 +70,17 @@ def _due_folders() -> QuerySet[VFolder]:
 def measure(folder: VFolder, effort: Effort) -> Usage:
     """Measure the folder, store the result and return it. Raises StorageUnavailable."""
     began, began_s = clock.now(), time.monotonic()
-    usage = files_of(folder).measure(effort)
+    usage = _counted_by_host(folder) or files_of(folder).measure(effort)
     store_measurement(folder, usage, at=began, took_s=time.monotonic() - began_s)
     return usage
+
+
+def _counted_by_host(folder: VFolder) -> Usage | None:
+    """Return the size that the file system keeps, without a walk; None where it keeps none."""
+    backend = storage_of(folder)
+    if Capability.USAGE not in backend.capabilities:
+        return None
+    return Usage(backend.used_bytes(folder.pk), None, is_complete=True)
 
 
 def store_measurement(folder: VFolder, usage: Usage, *, at: datetime, took_s: float) -> None:
@@ -85,18 +89,21 @@ def store_measurement(folder: VFolder, usage: Usage, *, at: datetime, took_s: fl
     """
     rows = VFolder.objects.filter(pk=folder.pk)
     size = Value(usage.size_bytes) if usage.is_complete else Greatest(F("size_bytes"), usage.size_bytes)
-    rows.update(size_bytes=size, measured_at=at, is_size_whole=usage.is_complete)
+    is_changed = folder.size_bytes != usage.size_bytes
+    counted = {} if usage.file_count is None else {"file_count": usage.file_count}
+    used = {"used_at": at} if is_changed and folder.measured_at else {}
+    rows.update(size_bytes=size, measured_at=at, is_size_whole=usage.is_complete, **counted, **used)
     # A concurrent writer has scheduled another measurement, which stays.
     rows.filter(measure_at=folder.measure_at).update(
         measure_at=at + _measurement_interval(folder, usage, at, took_s)
     )
-    if folder.size_bytes != usage.size_bytes or folder.measured_at is None:
+    if is_changed or folder.measured_at is None:
         lifecycle.push_folder_change(folder)
 
 
 def exceeded_limits(folder: VFolder) -> tuple[LimitState, ...]:
-    """Return the exceeded byte limits of the folder's owner or project, and its domain. One query."""
-    return overused_limits(read_scopes(scopes_of_folders([folder])), Limit.FOLDER_BYTES)
+    """Return the exceeded byte limits of the folder, its owner or project, its domain and its host."""
+    return tuple(state for state in byte_limits([folder]) if state.over)
 
 
 class MeteredUpload:
@@ -148,8 +155,10 @@ def reserve(folder: VFolder, amount: int) -> None:
     """Add `amount` bytes to the folder's size.
     Raises LimitExceeded. Other writers of its scopes wait until the transaction ends.
     """
+    lock_limited_host(folder.host)
     add_bytes(folder, amount)
-    check_limits(_before(state, amount) for state in exceeded_limits(folder))
+    present = VFolder.objects.select_related("host").get(pk=folder.pk)  # with today's quota
+    check_limits(_before(state, amount) for state in exceeded_limits(present))
 
 
 @transaction.atomic
@@ -162,9 +171,15 @@ def check_bytes_fit(folder: VFolder, amount: int) -> None:
 
 def add_bytes(folder: VFolder, amount: int) -> None:
     """Add bytes that the portal wrote or removed to the stored size; measure again soon."""
-    size = Greatest(F("size_bytes") + amount, 0)
-    soon = clock.now() + SHORTEST_INTERVAL
-    VFolder.objects.filter(pk=folder.pk).update(size_bytes=size, measure_at=Least(F("measure_at"), soon))
+    size, now = Greatest(F("size_bytes") + amount, 0), clock.now()
+    VFolder.objects.filter(pk=folder.pk).update(
+        size_bytes=size, used_at=now, measure_at=Least(F("measure_at"), now + SHORTEST_INTERVAL)
+    )
+
+
+def note_use(folder_id: UUID) -> None:
+    """Record that a session starts with the folder."""
+    VFolder.objects.filter(pk=folder_id).update(used_at=clock.now())
 
 
 def measure_soon(folder: VFolder) -> None:

@@ -26,6 +26,15 @@ class Level(StrEnum):
     KEYPAIR = "keypair"
 
 
+class StorageLevel(StrEnum):
+    """Levels that limit bytes of folders without a policy: by numbers of the host or the folder."""
+
+    HOST = "host"
+    HOST_PROJECT = "host_project"  # one project's folders on one host
+    HOST_USER = "host_user"
+    FOLDER = "folder"
+
+
 class Limit(StrEnum):
     """Limits of a policy. SLOTS and PENDING_SLOTS have one name per slot."""
 
@@ -46,7 +55,7 @@ class Limit(StrEnum):
     EXTENSION = "extension_s"  # length of one extension
     PRIORITY = "priority"  # of one session
     FOLDERS = "folders"
-    FOLDER_BYTES = "folder_bytes"  # as last measured; writes are not checked
+    FOLDER_BYTES = "folder_bytes"  # as last measured; what sessions write is not checked
     KEYPAIRS = "keypairs"
     REQUESTS = "requests"  # of one token, per minute
     BROWSERS = "browsers"  # concurrent logins of one user
@@ -99,11 +108,15 @@ TITLES = {
     Limit.REQUESTS: gettext_noop("Requests of one API token in a minute"),
     Limit.BROWSERS: gettext_noop("Concurrent logins"),
 }
-SCOPE_TITLES = {
+SCOPE_TITLES: Mapping[Level | StorageLevel, str] = {
     Level.DOMAIN: gettext_noop("The domain “{name}”"),
     Level.PROJECT: gettext_noop("The project “{name}”"),
     Level.USER: gettext_noop("Your account"),
     Level.KEYPAIR: gettext_noop("The token “{name}”"),
+    StorageLevel.HOST: gettext_noop("The storage host “{name}”"),
+    StorageLevel.HOST_PROJECT: gettext_noop("The project’s part of the storage host “{name}”"),
+    StorageLevel.HOST_USER: gettext_noop("Your part of the storage host “{name}”"),
+    StorageLevel.FOLDER: gettext_noop("The folder “{name}”"),
 }
 # Placeholders: {scope} begins the sentence; {asked}, {used}, {left}, {value} are formatted amounts.
 REFUSALS = {
@@ -187,10 +200,12 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class LimitState:
-    """One limit of one scope: value, use, rest and requested amount. `is_joint`: see Scope.is_joint."""
+    """One limit of one scope: value, use, rest and requested amount. `is_joint`: see Scope.is_joint.
+    `policy` is "" for a StorageLevel.
+    """
 
     limit: str
-    level: Level
+    level: Level | StorageLevel
     scope: str
     policy: str
     value: int
@@ -228,12 +243,12 @@ class LimitState:
         return _(sentence).format(scope=self.scope_title, **amounts)
 
 
-def scope_title(level: Level, name: str) -> str:
+def scope_title(level: Level | StorageLevel, name: str) -> str:
     """Return e.g. "The project “vision”" or "Your account", addressed to the user."""
     return _(SCOPE_TITLES[level]).format(name=name)
 
 
-def scope_name(level: Level, name: str) -> str:
+def scope_name(level: Level | StorageLevel, name: str) -> str:
     """Return the name of a scope for administrators: the e-mail address of a user, else its title."""
     return name if level is Level.USER else scope_title(level, name)
 

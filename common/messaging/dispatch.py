@@ -48,6 +48,8 @@ class TaskName(StrEnum):
     MEASURE_FOLDERS = "vfolders.measure_folders"
     REMOVE_ENDED_SHARES = "vfolders.remove_ended_shares"
     CHECK_STORAGE_HOSTS = "vfolders.check_storage_hosts"
+    COUNT_DIRECTORIES = "vfolders.count_directories"
+    SAMPLE_SIZES = "vfolders.sample_sizes"
     PURGE_SIGN_INS = "accounts.purge_sign_ins"
     CONTINUE_OFFBOARDINGS = "accounts.continue_offboardings"
     CONTINUE_IMPORTS = "accounts.continue_imports"
@@ -56,6 +58,7 @@ class TaskName(StrEnum):
     PURGE_AUDIT = "common.purge_audit"
     NOTIFY_PEOPLE = "portal.notify_people"
     NOTIFY_OF_BUDGETS = "portal.notify_of_budgets"
+    NOTIFY_OF_STORAGE = "portal.notify_of_storage"
     MAIL_NOTIFICATIONS = "portal.mail_notifications"
 
 

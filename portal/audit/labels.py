@@ -107,6 +107,8 @@ ACTIONS = {
     "vfolders.leave_folder": gettext_noop("Shared folder left"),
     "vfolders.expire_share": gettext_noop("Share of a folder expired"),
     "vfolders.end_sessions_without_right": gettext_noop("Sessions ended that had lost a folder"),
+    "vfolders.set_folder_quota": gettext_noop("Quota of a folder set"),
+    "vfolders.set_host_limits": gettext_noop("Limits of a storage host set"),
     "vfolders.write_file": gettext_noop("File written"),
     "vfolders.make_directory": gettext_noop("Directory created"),
     "vfolders.delete_entry": gettext_noop("File or directory deleted"),

@@ -57,13 +57,15 @@ class Code(StrEnum):
     FOLDER_LEFT = "folder_left"
     FOLDER_RIGHT_CHANGED = "folder_right_changed"
     FOLDER_REVOKED = "folder_revoked"
+    STORAGE_FILLING = "storage_filling"
+    STORAGE_FULL = "storage_full"
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
     """Text and style of a notification. `text` takes the arguments {name}, {exit_code},
-    {image}, {date}, {minutes}, {left}, {amount}, {day}, {count}, {failed}, {because}, {by}; `more` is
-    advice.
+    {image}, {date}, {minutes}, {left}, {amount}, {day}, {count}, {failed}, {because}, {by}, {used},
+    {percent}; `more` is advice.
     Both are English and translated when shown. `page` is the linked page if the notification
     is not about a session.
     """
@@ -339,6 +341,22 @@ SENTENCES = MappingProxyType(
             Tone.BAD,
             "profile",
         ),
+        Code.STORAGE_FILLING: Sentence(
+            gettext_noop("Storage of “{name}” is {percent} % full: {used} of {amount}."),
+            gettext_noop("The page of a folder shows what fills it."),
+            "database",
+            Tone.WARN,
+            "data",
+        ),
+        Code.STORAGE_FULL: Sentence(
+            gettext_noop("Storage of “{name}” is full: {used} of {amount}."),
+            gettext_noop(
+                "Nothing more is uploaded, and no new session mounts it for writing, until files are deleted."
+            ),
+            "database",
+            Tone.BAD,
+            "data",
+        ),
         Code.PASSWORDS_TRIED: Sentence(
             gettext_noop("Many wrong passwords were tried for your account."),
             gettext_noop(
@@ -363,6 +381,7 @@ class Kind(StrEnum):
     DEVICES = "devices"
     MACHINES = "machines"
     FOLDERS = "folders"
+    STORAGE = "storage"
     SAFETY = "safety"
 
 
@@ -377,6 +396,7 @@ KIND_TITLES = MappingProxyType(
         Kind.DEVICES: gettext_noop("An accelerator of a session is in trouble"),
         Kind.MACHINES: gettext_noop("A machine with a session is taken out of use"),
         Kind.FOLDERS: gettext_noop("A folder is shared with you, or a share of yours is answered"),
+        Kind.STORAGE: gettext_noop("Storage is nearly full, or full"),
         Kind.SAFETY: gettext_noop("Somebody tries to get into your account"),
     }
 )
@@ -430,6 +450,7 @@ _CODES_BY_KIND = {
         Code.FOLDER_RIGHT_CHANGED,
         Code.FOLDER_REVOKED,
     ),
+    Kind.STORAGE: (Code.STORAGE_FILLING, Code.STORAGE_FULL),
     Kind.SAFETY: (Code.PASSWORDS_TRIED,),
 }
 KIND_BY_CODE = MappingProxyType({code: kind for kind, codes in _CODES_BY_KIND.items() for code in codes})

@@ -49,6 +49,7 @@ from sessions_app.storage_reach.service import doubt_reach, without_secrets
 from sessions_app.termination.service import begin_termination
 from vfolders.core.permissions import Action as MountAction
 from vfolders.selectors import folder_mount, mount_actions
+from vfolders.usage import note_use
 
 log = structlog.get_logger(__name__)
 
@@ -212,6 +213,7 @@ def _mount_request(mount: SessionMount, agent: Agent) -> container_spec.MountReq
     """Return how the machine mounts the folder. Raises NotFound if it was deleted, StorageUnavailable."""
     if mount.folder is None:
         raise NotFound(f"The folder “{mount.folder_name}” was deleted.")
+    note_use(mount.folder.pk)
     found = folder_mount(mount.folder, is_portal_machine=agent.is_local or agent.is_simulated)
     return container_spec.MountRequest(found.source, mount.path, mount.is_readonly, found.options)
 

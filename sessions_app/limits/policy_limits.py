@@ -12,7 +12,6 @@ from accounts.core.limits import (
     Limit,
     LimitState,
     Scope,
-    overused_limits,
     priority_refusal,
     refused_limits,
     tightest_value,
@@ -30,7 +29,7 @@ from sessions_app.core.request import SessionRequest
 from sessions_app.limits.group_rules import check_session_type
 from sessions_app.models import ComputeSession
 from vfolders.models import VFolder
-from vfolders.usage import scopes_of_folders
+from vfolders.quotas.selectors import policy_limits, scopes_of_folders, storage_limits
 
 
 def check_retry_allowed(session: ComputeSession) -> None:
@@ -44,7 +43,7 @@ def check_retry_allowed(session: ComputeSession) -> None:
     group = access_resource_group(actor, session.resource_group.name, project)
     check_session_type(group, session.type)
     keys = ScopeIds(session.domain_id, session.project_id, session.owner_id, session.keypair_id).keys()
-    mounts = session.mounts.filter(is_readonly=False).select_related("folder")
+    mounts = session.mounts.filter(is_readonly=False).select_related("folder__host")
     scopes, full = load_scopes(keys, [mount.folder for mount in mounts if mount.folder])
     too_much = unsatisfiable_limits(scopes, slot_limits(Limit.SLOTS, session.slots_of_all))
     check_limits(
@@ -57,12 +56,13 @@ def check_retry_allowed(session: ComputeSession) -> None:
 def load_scopes(
     keys: Collection[tuple[Level, int]], writable: Collection[VFolder]
 ) -> tuple[list[Scope], tuple[LimitState, ...]]:
-    """Return the scopes, and the exceeded byte limits of the owners of `writable` folders. One query."""
+    """Return the scopes, and the exceeded byte limits of `writable` folders, their owners and hosts.
+    One query, and those of `storage_limits`.
+    """
     holders = scopes_of_folders(writable)
     found = read_scopes({*keys, *holders})
-    full = overused_limits(
-        (scope for scope in found if (scope.level, scope.id) in holders), Limit.FOLDER_BYTES
-    )
+    of_holders = policy_limits(scope for scope in found if (scope.level, scope.id) in holders)
+    full = tuple(state for state in (*of_holders, *storage_limits(writable)) if state.over)
     return [scope for scope in found if (scope.level, scope.id) in keys], full
 
 

@@ -438,6 +438,16 @@ POST   api-folder-clone-retry              401        404        404        404 
 POST   api-folder-restore                  401        404        404        404        200        404        200        200        403        403
 POST   api-folder-purge                    401        404        404        404        404        404        404        404        404        404  folder-name
 GET    api-folder-usage                    401        404        404        404        200        404        200        200        200        200
+PUT    api-folder-quota                    401        404        404        404        200        404        200        200        403        403  quota
+GET    api-folder-limits                   401        404        404        404        200        404        200        200        200        200
+GET    api-directory-usage                 401        404        404        404        200        404        200        200        403        403
+POST   api-directory-usage                 401        404        404        404        202        404        202        202        403        403
+GET    api-storage-status                  401        200        200        200        200        200        200        200        200        200
+GET    api-administered-folders            401        200        200        200        200        200        200        200        200        200
+GET    api-user-storage                    401        200        200        200        200        200        200        200        200        200
+GET    api-project-storage                 401        200        200        200        200        200        200        200        200        200
+GET    api-host-storage                    401        200        200        200        200        200        200        200        200        200
+PUT    api-host-limits                     401        403        403        403        403        403        403        200        403        403  host-limits
 POST   api-folder-directories              401        404        404        404        201        404        201        201        403        403  directory
 GET    api-folder-root                     401        404        404        404        200        404        200        200        403        403
 GET    api-folder-file                     401        404        404        404        200        404        200        200        403        403
@@ -498,7 +508,7 @@ GET    app-port                            401        401
 # admin: what is in files, logs and sessions, and how the owner signs in. Else they see what the owner sees.
 PRIVATE = frozenset({
     "api-logins", "security", "oidc", "oidc-callback", "app-open", "app-authorize", "session-terminal", "session-log", "folder",
-    "folder-download", "folder-delete-entry", "api-folder-root", "api-folder-file", "api-session-logs",
+    "folder-download", "folder-delete-entry", "api-folder-root", "api-folder-file", "api-directory-usage", "api-session-logs",
     "api-session-files", "api-session-stat", "api-session-content", "api-session-archive",
     "callbacks", "api-callback-secret", "new-template",
     "dotfiles", "api-dotfiles", "api-dotfile", "api-startup-script",

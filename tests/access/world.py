@@ -307,6 +307,8 @@ class World:
             "new-project": {"name": f"new-{next(_numbers)}", "domain": self.place.project.domain.name},
             "new-member": {"email": self.people["outsider"].email, "role": "member"},
             "own-folder": {"name": f"new-{next(_numbers)}", "project": "-"},
+            "quota": {"quota_bytes": 10**9},
+            "host-limits": {"max_bytes": None, "max_user_bytes": 10**12, "max_project_bytes": None},
             "directory": {"path": f"new-{next(_numbers)}"},
             "upload": {"chosen": SimpleUploadedFile("b.txt", b"x")},
             "language": {"language": "ko", "back": "/sessions/"},

@@ -136,14 +136,16 @@ class FolderOut(serializers.ModelSerializer[VFolder]):
         model = VFolder
         fields = (
             "id", "name", "owner", "project", "domain", "host", "mode", "state", "created_at", "size_bytes", "measured_at",
-            "is_size_whole", "trashed_at", "expires_at", "clone",
+            "is_size_whole", "file_count", "quota_bytes", "is_quota_fixed", "used_at", "trashed_at", "expires_at", "clone",
         )  # fmt: skip
         read_only_fields = fields
 
 
 class UsageOut(serializers.Serializer[Any]):
     size_bytes = serializers.IntegerField()
-    file_count = serializers.IntegerField()
+    file_count = serializers.IntegerField(
+        allow_null=True, help_text="null if the storage host knows the size alone."
+    )
     is_complete = serializers.BooleanField(help_text="false if the folder is larger than was counted.")
 
 

@@ -1,6 +1,7 @@
 from django.urls import path, register_converter
 from django.urls.converters import PathConverter
 
+from vfolders.api import usage
 from vfolders.api.life_cycle import (
     FolderCloneRetryView,
     FolderCloneView,
@@ -39,6 +40,21 @@ urlpatterns = [
     path("folders/<uuid:folder_id>/restore/", FolderRestoreView.as_view(), name="api-folder-restore"),
     path("folders/<uuid:folder_id>/purge/", FolderPurgeView.as_view(), name="api-folder-purge"),
     path("folders/<uuid:folder_id>/usage/", FolderUsageView.as_view(), name="api-folder-usage"),
+    path(
+        "folders/<uuid:folder_id>/usage/directories/",
+        usage.DirectoryUsageView.as_view(),
+        name="api-directory-usage",
+    ),
+    path("folders/<uuid:folder_id>/quota/", usage.FolderQuotaView.as_view(), name="api-folder-quota"),
+    path("folders/<uuid:folder_id>/limits/", usage.FolderLimitsView.as_view(), name="api-folder-limits"),
+    path("storage/", usage.StorageStatusView.as_view(), name="api-storage-status"),
+    path("storage/folders/", usage.AdministeredFolderListView.as_view(), name="api-administered-folders"),
+    path("storage/users/", usage.UserTotalListView.as_view(), name="api-user-storage"),
+    path("storage/projects/", usage.ProjectTotalListView.as_view(), name="api-project-storage"),
+    path("storage/hosts/", usage.HostTotalListView.as_view(), name="api-host-storage"),
+    path(
+        "storage-hosts/<int:storage_host_id>/limits/", usage.HostLimitsView.as_view(), name="api-host-limits"
+    ),
     path("folders/<uuid:folder_id>/directories/", DirectoryView.as_view(), name="api-folder-directories"),
     path("folders/<uuid:folder_id>/files/", RootDirectoryView.as_view(), name="api-folder-root"),
     path("folders/<uuid:folder_id>/files/<entry_path:path>", FileView.as_view(), name="api-folder-file"),

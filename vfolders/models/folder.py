@@ -59,6 +59,21 @@ class VFolder(models.Model):
         editable=False,
         help_text="Largest size of the folder; null: no limit of its own.",
     )
+    is_quota_fixed = models.BooleanField(
+        default=False,
+        db_default=False,
+        editable=False,
+        help_text="true if an administrator set the quota, so that the owner cannot change it.",
+    )
+    used_at = models.DateTimeField(
+        null=True,
+        blank=True,
+        editable=False,
+        help_text="Last time that the portal or a measurement saw a change, or a session started with it.",
+    )
+    file_count = models.BigIntegerField(
+        null=True, blank=True, editable=False, help_text="Files as last measured; null if unknown."
+    )
     measured_at = models.DateTimeField(null=True, blank=True, editable=False)
     is_size_whole = models.BooleanField(
         default=True, editable=False, help_text="false if the folder is larger than was counted."

@@ -65,6 +65,15 @@ class StorageHost(models.Model):
     checked_at = models.DateTimeField(null=True, blank=True, editable=False)
     total_bytes = models.BigIntegerField(default=0, db_default=0, editable=False, help_text="0: unknown.")
     free_bytes = models.BigIntegerField(default=0, db_default=0, editable=False)
+    max_bytes = models.BigIntegerField(
+        null=True, blank=True, editable=False, help_text="Largest size of all folders on the host together."
+    )
+    max_user_bytes = models.BigIntegerField(
+        null=True, blank=True, editable=False, help_text="Largest size of one user's folders on the host."
+    )
+    max_project_bytes = models.BigIntegerField(
+        null=True, blank=True, editable=False, help_text="Largest size of one project's folders on the host."
+    )
 
     class Meta:
         ordering = ("name",)
@@ -77,6 +86,13 @@ class StorageHost(models.Model):
                 | Q(reach="path", agent_path__startswith="/")
                 | (Q(reach="volume") & ~Q(volume_options={})),
                 name="storage_host_reach_is_whole",
+            ),
+            *(
+                models.CheckConstraint(
+                    condition=Q(**{f"{column}__isnull": True}) | Q(**{f"{column}__gte": 0}),
+                    name=f"storage_host_{column}_not_negative",
+                )
+                for column in ("max_bytes", "max_user_bytes", "max_project_bytes")
             ),
         )
 

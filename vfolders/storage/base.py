@@ -52,10 +52,12 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Size of a folder. `is_complete` is False if counting stopped at a limit."""
+    """Size of a folder. `is_complete` is False if counting stopped at a limit; `file_count` is None if
+    the host knows the size alone.
+    """
 
     size_bytes: int
-    file_count: int
+    file_count: int | None
     is_complete: bool
 
 

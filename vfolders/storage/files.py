@@ -247,14 +247,14 @@ class FolderFiles:
 
         return trees.Placing(taken, discard)
 
-    def measure(self, effort: Effort = INTERACTIVE) -> Usage:
+    def measure(self, effort: Effort = INTERACTIVE, observe: measuring.FileObserver | None = None) -> Usage:
         """Return the apparent size of all regular files at any depth.
-        A hard-linked file counts once; links are not followed.
+        A hard-linked file counts once; links are not followed. `observe` receives each counted file.
         """
 
         def count() -> Usage:
             with self._opened() as folder, translated(ROOT):
-                return measuring.measure(folder, effort)
+                return measuring.measure(folder, effort, observe)
 
         return self.run(count, effort.max_s + LONG_S)
 

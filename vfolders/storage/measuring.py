@@ -9,7 +9,7 @@ incomplete. Holes in files are not counted.
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -27,9 +27,13 @@ _INLINE_BYTES = 64 * 2**10  # files up to this size may be stored in the inode a
 _BLOCK_BYTES = 512  # unit of `st_blocks` on every filesystem
 
 
-def measure(folder: int, effort: Effort) -> Usage:
+# Receives each counted file: directory, name, stored bytes, time of the last change (Unix).
+FileObserver = Callable[[EntryPath, str, int, float], None]
+
+
+def measure(folder: int, effort: Effort, observe: FileObserver | None = None) -> Usage:
     """Measure everything below the open directory `folder`."""
-    walk = _Walk(effort)
+    walk = _Walk(effort, observe)
     walk.run(folder)
     return Usage(walk.size_bytes, walk.file_count, is_complete=walk.is_complete)
 
@@ -39,11 +43,13 @@ class _Anchor:
     """An open directory, and the number of directories below it that are still to be visited."""
 
     descriptor: int
+    path: EntryPath = ROOT  # in the folder
     waiting: int = 1
 
 
 class _Walk:
-    def __init__(self, effort: Effort) -> None:
+    def __init__(self, effort: Effort, observe: FileObserver | None) -> None:
+        self._observe = observe
         self.size_bytes = self.file_count = 0
         self.is_complete = True
         self._effort, self._entries = effort, 0
@@ -82,20 +88,23 @@ class _Walk:
                 anchor.waiting += 1
                 self._pending.append((anchor, (*path, name)))
             elif stat.S_ISREG(status.st_mode):
-                self._add(status)
+                self._add(status, anchor, path, name)
             self._entries += 1
             if not self._has_budget():
                 self.is_complete = False
                 return
 
-    def _add(self, status: os.stat_result) -> None:
+    def _add(self, status: os.stat_result, anchor: _Anchor, path: EntryPath, name: str) -> None:
         if status.st_nlink > 1:
             node = (status.st_dev, status.st_ino)
             if node in self._linked:
                 return
             self._linked.add(node)
-        self.size_bytes = min(MAX_BYTES, self.size_bytes + _stored_bytes(status))
+        size_bytes = _stored_bytes(status)
+        self.size_bytes = min(MAX_BYTES, self.size_bytes + size_bytes)
         self.file_count += 1
+        if self._observe:
+            self._observe((*anchor.path, *path), name, size_bytes, status.st_mtime)
 
     def _has_budget(self) -> bool:
         """True unless the effort is used up."""
@@ -124,7 +133,7 @@ class _Walk:
             return anchor, _UNREACHABLE
         try:
             with descriptors.descend(anchor.descriptor, path) as found:
-                deeper = _Anchor(os.dup(found))
+                deeper = _Anchor(os.dup(found), (*anchor.path, *path))
         except OSError:
             return anchor, _UNREACHABLE
         self._anchors.append(deeper)

@@ -380,7 +380,7 @@ class Directory(Record):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage(Record):
     size_bytes: int
-    file_count: int
+    file_count: int | None
     is_complete: bool = True
 
 

@@ -23,6 +23,8 @@ def test_every_code_has_a_sentence(code: Code) -> None:
         "failed": 5,
         "because": "It is slow.",
         "by": "ada@berth.example",
+        "used": "4 GiB",
+        "percent": 80,
     }
     filled = sentence.text.format(name="train", **arguments)
     assert ("train" in filled) is (code not in OF_THE_ACCOUNT)

@@ -1,0 +1,1 @@
+"""Limits of bytes: of folders and storage hosts, beside those of policies."""

@@ -1,0 +1,1 @@
+"""What fills storage: directories of a folder, totals by owner and host, their growth."""
