@@ -21,6 +21,7 @@ from portal.ops.setup.venv import ensure_venv, pip_install, run_in_venv
 from portal.ops.system import apt_install, can_apt_install, run_step
 
 DEV_REQUIREMENTS = CHECKOUT / "requirements-dev.txt"
+STORAGE_REQUIREMENTS = CHECKOUT / "requirements-storage.txt"
 CLIENT = CHECKOUT / "client"
 STORAGE_SERVERS = {
     "btrfs": "btrfs-progs",
@@ -33,7 +34,6 @@ STORAGE_SERVERS = {
     "fusermount3": "fuse3",
     "gluster": "glusterfs-cli",
     "glusterd": "glusterfs-server",
-    "rclone": "rclone",
     "s3fs": "s3fs",
 }
 say = speaker("test")
@@ -48,6 +48,7 @@ def main() -> int:
             if sys.argv[1:] == ["all"]:
                 prepare_all(layout)
             if sys.argv[1:] == ["storage"]:
+                pip_install(layout, STORAGE_REQUIREMENTS, log=say)
                 for program, package in STORAGE_SERVERS.items():
                     ensure_program(program, package, say)
     except PreflightFailed as fault:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import BinaryIO, ClassVar
+from typing import BinaryIO
 from uuid import UUID
 
 from django.utils.translation import gettext as _
@@ -145,7 +145,7 @@ class StorageBackend(ABC):
     the middle. Raises only the errors above.
     """
 
-    capabilities: ClassVar[frozenset[Capability]] = frozenset()
+    capabilities: frozenset[Capability] = frozenset()
 
     is_mounted_by_berth: bool = False
     """`attach` mounts it, so `detach` takes it away from this machine."""

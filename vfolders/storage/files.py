@@ -303,7 +303,7 @@ class _NewFile:
         file = os.dup(self._file)
 
         def write() -> None:
-            with closing(file), translated(self._path):
+            with translated(self._path), closing(file):  # a full quota may show at the closing
                 _write_all(file, chunk)
 
         return write
@@ -320,7 +320,7 @@ class _NewFile:
 
     def abandon(self) -> None:
         """Close everything, and remove the file unless it was committed."""
-        with closing(self._parent), closing(self._file):
+        with closing(self._parent), suppress(OSError), closing(self._file):
             if not self._is_named:
                 with suppress(OSError):
                     os.unlink(self._temporary, dir_fd=self._parent)

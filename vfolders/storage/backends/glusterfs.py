@@ -11,16 +11,31 @@ from vfolders.storage.backends.mounted import MOUNT_OPTIONS, MountedStorage
 from vfolders.storage.backends.nfs import SERVER
 from vfolders.storage.base import Capability, StorageUnavailable
 from vfolders.storage.commands import CommandFailed
-from vfolders.storage.kinds import WORD, HostKind, Setting
+from vfolders.storage.kinds import WORD, HostKind, HostSettings, Setting
+
+QUOTAS = frozenset({Capability.QUOTA, Capability.USAGE})
 
 
 class GlusterStorage(MountedStorage):
-    """Quotas are set by the program gluster, which must reach a server of the pool."""
+    """Quotas are set by the program gluster. It changes a pool only on a machine of the pool: from others,
+    servers accept questions alone.
+    """
 
-    capabilities = frozenset({Capability.QUOTA, Capability.USAGE})
+    def __init__(self, settings: HostSettings) -> None:
+        super().__init__(settings)
+        if settings["quota"] == "on":
+            self.capabilities = QUOTAS
 
     def programs(self) -> tuple[str, ...]:
-        return ("mount.glusterfs", "gluster")
+        return ("mount.glusterfs", *(["gluster"] if self.capabilities else []))
+
+    def lacks(self) -> tuple[str, ...]:
+        missing = super().lacks()
+        volume = self.settings["volume"]
+        if not missing and self.capabilities and volume not in self._gluster("volume", "list").split():
+            sentence = _("This machine is not in the pool of the volume “{volume}”, so it can set no quotas.")
+            return (str(sentence).format(volume=volume),)
+        return missing
 
     def mount_command(self) -> Sequence[str]:
         source = f"{self.settings['server']}:/{self.settings['volume']}"
@@ -29,6 +44,8 @@ class GlusterStorage(MountedStorage):
 
     def prepare(self) -> None:
         super().prepare()
+        if not self.capabilities:
+            return
         volume = self.settings["volume"]
         try:
             self._gluster("volume", "quota", volume, "enable")
@@ -44,7 +61,7 @@ class GlusterStorage(MountedStorage):
             self.set_quota(folder_id, quota_bytes)
 
     def delete_folder(self, folder_id: UUID) -> None:
-        if os.path.isdir(self.path_of(folder_id)):
+        if self.capabilities and os.path.isdir(self.path_of(folder_id)):
             self.set_quota(folder_id, None)
         super().delete_folder(folder_id)
 
@@ -56,11 +73,10 @@ class GlusterStorage(MountedStorage):
         try:
             self._gluster("volume", "quota", volume, "remove", path)
         except CommandFailed as error:
-            if "not set" not in error.message.lower():
+            if "No data available" not in error.message:  # there is none
                 raise
 
     def used_bytes(self, folder_id: UUID) -> int:
-        # A directory with a quota shows it as its own file system: used = size − free.
         volume, path = self.settings["volume"], f"/{folder_id.hex}"
         shown = self._gluster("--xml", "volume", "quota", volume, "list", path)
         used = ElementTree.fromstring(shown).findtext(".//limit/used_space")  # noqa: S314  of our own program
@@ -69,8 +85,7 @@ class GlusterStorage(MountedStorage):
         return int(used)
 
     def _gluster(self, *words: str) -> str:
-        remote = f"--remote-host={self.settings['server']}"
-        return self.commands.run(["gluster", "--mode=script", remote, *words])
+        return self.commands.run(["gluster", "--mode=script", *words])
 
 
 KIND = HostKind(
@@ -81,8 +96,16 @@ KIND = HostKind(
     settings=(
         SERVER,
         Setting("volume", _("Volume"), pattern=WORD, example="folders"),
+        Setting(
+            "quota",
+            _("Quotas of folders"),
+            _("They need the portal's machine to be in the pool of the volume."),
+            choices=("on", "off"),
+            default="on",
+            is_required=False,
+        ),
         MOUNT_OPTIONS,
     ),
-    capabilities=GlusterStorage.capabilities,
+    capabilities=QUOTAS,
     needs="glusterfs-client, glusterfs-cli; root",
 )
