@@ -61,18 +61,18 @@ def visible_folders(actor: Actor) -> QuerySet[VFolder]:
 
 def trashed_folders(actor: Actor) -> QuerySet[VFolder]:
     """Folders in the trash that the actor may restore or delete for ever, the first to expire first."""
-    return deletable(actor, folders_in(actor, TRASH)).order_by("expires_at", "pk")
+    return folders_in(actor, TRASH).filter(deletable_by(actor)).order_by("expires_at", "pk")
 
 
-def deletable(actor: Actor, folders: QuerySet[VFolder]) -> QuerySet[VFolder]:
-    """Narrow rows of `folders_in` to those with Action.DELETE for the actor."""
+def deletable_by(actor: Actor) -> Q:
+    """Return the condition of rows of `folders_in` that the actor has Action.DELETE on them."""
     person_id = actor.user_id or NOBODY
     allowed = (
         Q(owner_id=person_id) | Q(creator_id=person_id, is_member=True) | Q(shared_right=Right.DELETE.value)
     )
     if not actor.is_read_only:
         allowed |= Q(is_project_admin=True) | Q(is_overseen=True)
-    return folders.filter(allowed)
+    return allowed
 
 
 def folders_in(actor: Actor, states: Collection[FolderState]) -> QuerySet[VFolder]:

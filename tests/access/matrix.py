@@ -116,14 +116,23 @@ GET    data                                in         200        200        200 
 POST   data                                in         302        302        302        302        302        302        302        302        302  own-folder
 GET    connect-folders                     in         200        200        200        200        200        200        200        200        200
 GET    folder-export                       in         200        200        200        200        200        200        200        200        200
-POST   folder-delete-many                  in         200        200        200        200        200        200        200        200        200  folders
+POST   folder-trash-many                   in         200        200        200        302        200        302        302        200        200  folders
+POST   folder-restore-many                 in         200        200        200        302        200        302        302        200        200  folders
+POST   folder-purge-many                   in         200        200        200        200        200        200        200        200        200  folders
 GET    folder                              in         404        404        404        200        404        200        200        403        403
 GET    folder-download                     in         404        404        404        200        404        200        200        403        403  ?file
 POST   folder-upload                       in         404        404        404        302        404        302        302        403        403  upload
 POST   folder-make-directory               in         404        404        404        302        404        302        302        403        403  name
 GET    folder-delete-entry                 in         404        404        404        200        404        200        200        403        403  ?file
 POST   folder-delete-entry                 in         404        404        404        302        404        302        302        403        403  ?file
-POST   folder-delete                       in         404        404        404        302        404        302        302        403        403  confirm
+GET    folder-life                         in         404        404        404        200        404        200        200        200        200
+POST   folder-rename                       in         404        404        404        302        404        302        302        403        403  another-name
+POST   folder-mode                         in         404        404        404        302        404        302        302        403        403  mode
+POST   folder-clone                        in         404        404        404        302        404        302        302        403        403  another-name
+POST   folder-clone-retry                  in         404        404        404        422        404        422        422        403        403
+POST   folder-trash                        in         404        404        404        302        404        302        302        403        403
+POST   folder-restore                      in         404        404        404        302        404        302        302        403        403
+POST   folder-purge                        in         404        404        404        404        404        404        404        404        404  confirm
 GET    people                              in         200        404        404        404        200        200        200        200        200
 GET    people-export                       in         200        404        404        404        200        200        200        200        200
 GET    new-person                          in         200        404        404        404        404        200        200        404        404

@@ -319,6 +319,7 @@ class World:
             "drain": {"to": "draining"},
             "confirm": {"confirm": self.folder.name},
             "another-name": {"name": f"new-{next(_numbers)}"},
+            "mode": {"mode": "data"},
             "folder-name": {"name": self.folder.name},
         }
         return bodies.get(kind, {})

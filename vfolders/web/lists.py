@@ -1,35 +1,51 @@
 """The folder list of the Data page: search, filters, export, and bulk deletion."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.db.models import Q, QuerySet
+from django.db.models import Count, Q, QuerySet, Sum
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop
+from django.utils.translation import gettext_noop, ngettext
 from django.views.decorators.http import require_GET, require_POST
 
 from accounts.selectors import PROJECT_TITLE, oversees_projects, visible_projects
 from accounts.tenancy.preferences import column_choice
 from accounts.web.chosen_project import chosen_projects
 from common.actors import Actor
-from common.pages.bulk_actions import chosen_ids, done_count, run_bulk_action
+from common.pages.bulk_actions import Outcome, chosen_ids, done_count, run_bulk_action
 from common.pages.csv_export import csv_response
 from common.pages.htmx import is_fragment
 from common.pages.tables import Column, Filter, Listing, Tab, Table, choices_of, define_table
+from common.pages.toasts import offer_undo
 from common.rest.actor import actor_of
 from common.templatetags.berth import ago
+from common.values.resources import format_bytes
 from vfolders import trash
+from vfolders.core.modes import FolderMode
 from vfolders.core.permissions import Action
+from vfolders.core.states import FolderState
 from vfolders.models import VFolder
-from vfolders.selectors import NOBODY, actions_on, visible_folders
-from vfolders.web.rows import size_words
+from vfolders.selectors import (
+    LISTED,
+    NOBODY,
+    SHOWN,
+    TRASH,
+    actions_on,
+    deletable_by,
+    folders_in,
+    shared_with,
+    trashed_folders,
+)
+from vfolders.web.rows import MODE_LABELS, CloneProgress, clone_progress, expiry_words, size_words
 
+TRASH_TAB = "trash"
 PERSONAL = "-"  # not a valid project name: selects folders that belong to a user
 
 
@@ -50,8 +66,11 @@ TABLE = define_table(
             Column("size", gettext_noop("Size"), ("size_bytes",), is_number=True),
             Column("host", gettext_noop("Stored on"), ("host__name",)),
             Column("created", gettext_noop("Created"), ("created_at",), is_number=True),
+            Column("expires", gettext_noop("Expires"), ("expires_at",), is_fixed=True, tab="trash"),
+            Column("actions", "", is_fixed=True),
         ),
         filters=(
+            Filter("mode", gettext_noop("For"), lambda text: Q(mode=text)),
             Filter("project", gettext_noop("Project"), _of_project),
             Filter(
                 "owner", gettext_noop("Owner"), lambda text: Q(owner__email__icontains=text), is_typed=True
@@ -75,6 +94,9 @@ class FolderRow:
     measured: str
     host: str
     created: str
+    mode: str
+    expires: str
+    progress: CloneProgress | None
     can_open: bool
     can_delete: bool
 
@@ -87,8 +109,10 @@ def list_context(request: HttpRequest, actor: Actor) -> dict[str, Any]:
     listing = _listing(request, actor)
     if not is_fragment(request):
         projects = choices_of(project=(visible_projects(actor), "name", PROJECT_TITLE))["project"]
-        listing.choices = {"project": [(PERSONAL, _("Personal")), *projects]}
-    page = listing.page(visible_folders(actor), lambda rows: rows)
+        modes = [(mode.value, _(label)) for mode, label in MODE_LABELS.items()]
+        listing.choices = {"mode": modes, "project": [(PERSONAL, _("Personal")), *projects]}
+    page = listing.page(folders_in(actor, SHOWN), lambda rows: rows)
+    is_trash = listing.tab.name == TRASH_TAB
     rows = [_row(actor, folder) for folder in page]
     return {
         "listing": listing,
@@ -96,7 +120,20 @@ def list_context(request: HttpRequest, actor: Actor) -> dict[str, Any]:
         "page": page,
         "rows": rows,
         "has_picks": any(row.can_delete for row in rows),
+        "is_trash": is_trash,
+        "trash_note": _trash_note(actor) if is_trash and rows else "",
     }
+
+
+def _trash_note(actor: Actor) -> str:
+    """Return a sentence about what the trash keeps. One query."""
+    kept = trashed_folders(actor).aggregate(count=Count("pk"), size_bytes=Sum("size_bytes"))
+    text = ngettext(
+        "{count} folder here, {size}, still counts against limits until it is removed for ever.",
+        "{count} folders here, {size}, still count against limits until they are removed for ever.",
+        kept["count"],
+    )
+    return text.format(count=kept["count"], size=format_bytes(kept["size_bytes"] or 0))
 
 
 @require_GET
@@ -104,38 +141,115 @@ def list_context(request: HttpRequest, actor: Actor) -> dict[str, Any]:
 def folder_export(request: HttpRequest) -> StreamingHttpResponse:
     """Export the list with its present search, filters and order, all pages, as CSV."""
     actor = actor_of(request)
-    rows = _listing(request, actor).of_tab(visible_folders(actor))
+    rows = _listing(request, actor).of_tab(folders_in(actor, SHOWN))
     return csv_response("folders.csv", EXPORTED, rows, _with_names, _cells)
 
 
 @require_POST
 @login_required
-def delete_many(request: HttpRequest) -> HttpResponse:
-    """Delete the chosen folders after a confirmation page that lists them and requires a typed
-    phrase; the answer shows the outcome for each folder.
+def trash_many(request: HttpRequest) -> HttpResponse:
+    """Put the chosen folders in the trash, with a way back; refusals are shown for each folder."""
+    actor = actor_of(request)
+
+    def act(pk: UUID) -> str:
+        trash.trash_folder(actor=actor, folder_id=pk)
+        return _("It is in the trash.")
+
+    chosen = _Chosen.of(request, actor)
+    outcomes = chosen.run(act)
+    if not all(outcome.is_done for outcome in outcomes):
+        return chosen.show(outcomes, _("{done} of {count} in the trash"))
+    if outcomes:
+        text = ngettext("{count} folder is in the trash.", "{count} folders are in the trash.", len(outcomes))
+        ids = [str(pk) for pk in chosen.ids]
+        offer_undo(request, text.format(count=len(outcomes)), reverse("folder-restore-many"), {"folder": ids})
+    return redirect(chosen.back)
+
+
+@require_POST
+@login_required
+def restore_many(request: HttpRequest) -> HttpResponse:
+    """Take the chosen folders out of the trash; refusals are shown for each folder."""
+    actor = actor_of(request)
+
+    def act(pk: UUID) -> str:
+        trash.restore_folder(actor=actor, folder_id=pk)
+        return _("It is back.")
+
+    chosen = _Chosen.of(request, actor)
+    outcomes = chosen.run(act)
+    if not all(outcome.is_done for outcome in outcomes):
+        return chosen.show(outcomes, _("{done} of {count} restored"))
+    if outcomes:
+        text = ngettext("{count} folder is back.", "{count} folders are back.", len(outcomes))
+        messages.success(request, text.format(count=len(outcomes)))
+    return redirect(chosen.back)
+
+
+@require_POST
+@login_required
+def purge_many(request: HttpRequest) -> HttpResponse:
+    """Delete the chosen folders of the trash for ever, after a confirmation page that lists them and
+    requires a typed phrase; the answer shows the outcome for each folder.
     """
     actor = actor_of(request)
-    ids = chosen_ids(request.POST, "folder")
-    back = f"{reverse('data')}?{request.POST.get('back', '')}"
-    folders = {folder.pk: folder for folder in visible_folders(actor).filter(pk__in=ids)}
-    if not ids:
-        messages.info(request, _("Choose the folders first: tick them in the list."))
-        return redirect(back)
-    context: dict[str, Any] = {"back": back, "query": request.POST.get("back", "")}
-    typed, word = request.POST.get("confirm"), _word(len(ids))
-    if typed != word:
-        context |= {"folders": [folders[pk] for pk in ids if pk in folders], "ids": ids, "word": word}
-        context["error"] = "" if typed is None else _("These are not the words, so nothing was deleted.")
-        return render(request, "vfolders/delete_many.html", context, status=422 if context["error"] else 200)
-    outcomes = run_bulk_action(
-        request,
-        ids,
-        lambda pk: _delete(actor, pk),
-        object_name=lambda pk: folders[pk].name if pk in folders else str(pk),
-        object_url=lambda pk: "",
-    )
-    context |= {"outcomes": outcomes, "done_count": done_count(outcomes)}
-    return render(request, "vfolders/deleted_many.html", context)
+
+    def act(pk: UUID) -> str:
+        folder = chosen.folders.get(pk)
+        trash.purge_folder(actor=actor, folder_id=pk, name=folder.name if folder else "")
+        return _("Its files are being removed.")
+
+    chosen = _Chosen.of(request, actor)
+    if not chosen.ids:
+        return redirect(chosen.back)
+    typed, word = request.POST.get("confirm"), _word(len(chosen.ids))
+    if typed == word:
+        return chosen.show(chosen.run(act), _("{done} of {count} removed for ever"))
+    context = {
+        "back": chosen.back,
+        "query": request.POST.get("back", ""),
+        "folders": list(chosen.folders.values()),
+        "ids": chosen.ids,
+        "word": word,
+        "error": "" if typed is None else _("These are not the words, so nothing was deleted."),
+    }
+    return render(request, "vfolders/purge_many.html", context, status=422 if context["error"] else 200)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """Folders that were ticked in the list, in any state."""
+
+    request: HttpRequest
+    ids: list[UUID]
+    folders: dict[UUID, VFolder]
+    back: str
+
+    @classmethod
+    def of(cls, request: HttpRequest, actor: Actor) -> Self:
+        """Read the form. Leaves a message if nothing was ticked. One query."""
+        ids = chosen_ids(request.POST, "folder")
+        if not ids:
+            messages.info(request, _("Choose the folders first: tick them in the list."))
+        folders = {folder.pk: folder for folder in folders_in(actor, SHOWN).filter(pk__in=ids)}
+        return cls(request, ids, folders, f"{reverse('data')}?{request.POST.get('back', '')}")
+
+    def run(self, act: Callable[[UUID], str]) -> list[Outcome]:
+        return run_bulk_action(
+            self.request,
+            self.ids,
+            act,
+            object_name=lambda pk: self.folders[pk].name if pk in self.folders else str(pk),
+            object_url=lambda pk: reverse("folder-life", args=[pk]) if pk in self.folders else "",
+        )
+
+    def show(self, outcomes: list[Outcome], title: str) -> HttpResponse:
+        context = {
+            "outcomes": outcomes,
+            "title": title.format(done=done_count(outcomes), count=len(outcomes)),
+            "back": self.back,
+        }
+        return render(self.request, "vfolders/many_done.html", context)
 
 
 def _row(actor: Actor, folder: VFolder) -> FolderRow:
@@ -153,7 +267,10 @@ def _row(actor: Actor, folder: VFolder) -> FolderRow:
         measured=ago(folder.measured_at) if folder.measured_at else "",
         host=str(folder.host),
         created=ago(folder.created_at),
-        can_open=Action.READ in allowed,
+        mode="" if folder.mode == FolderMode.GENERAL else _(MODE_LABELS[FolderMode(folder.mode)]),
+        expires=expiry_words(folder),
+        progress=clone_progress(folder.clone_under_way) if folder.clone_under_way else None,
+        can_open=folder.state == FolderState.READY and Action.READ in allowed,
         can_delete=Action.DELETE in allowed,
     )
 
@@ -163,25 +280,25 @@ def _word(count: int) -> str:
     return _("delete {count}").format(count=count)
 
 
-def _delete(actor: Actor, folder_id: UUID) -> str:
-    trash.trash_folder(actor=actor, folder_id=folder_id)
-    return _("It is in the trash.")
-
-
 def _listing(request: HttpRequest, actor: Actor) -> Listing:
-    """Return the list with the user's own folders first, and a second tab for administrators. If a
+    """Return the list: own folders, those that others share, the trash, and all for administrators. If a
     project is chosen in the bar, only its folders and personal ones are shown.
     """
     is_admin = oversees_projects(request.user)  # type: ignore[arg-type]
     chosen = chosen_projects(request)
-    own = Tab("mine", gettext_noop("Mine"), Q(owner_id=actor.user_id or NOBODY) | Q(is_member=True))
-    everything = Tab("all", gettext_noop("All that I administer"), Q())
+    is_kept, is_own = Q(state__in=LISTED), Q(owner_id=actor.user_id or NOBODY) | Q(is_member=True)
+    tabs = (
+        Tab("mine", gettext_noop("Mine"), is_kept & is_own),
+        Tab("shared", gettext_noop("Shared with me"), is_kept & shared_with(actor) & ~is_own),
+        Tab(TRASH_TAB, gettext_noop("Trash"), Q(state__in=TRASH) & deletable_by(actor), sort="expires"),
+        Tab("all", gettext_noop("All that I administer"), is_kept),
+    )
     return Listing(
         TABLE,
         request.GET,
         chosen=column_choice(actor, TABLE.name),
         without=() if is_admin else ("owner",),
-        tabs=(own, everything) if is_admin else (own,),
+        tabs=tabs if is_admin else tabs[:-1],
         usual={"project": [*chosen, PERSONAL] if chosen else []},
     )
 

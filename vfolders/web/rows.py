@@ -1,17 +1,20 @@
 """Values that the templates of the Data pages show, ready to print."""
 
+import math
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from urllib.parse import urlencode
 from uuid import UUID
 
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop
+from django.utils.translation import gettext_noop, ngettext
 
+from common import clock
 from common.values.resources import format_bytes
+from vfolders.core.modes import FolderMode
 from vfolders.core.paths import EntryPath, display_name, is_addressable
-from vfolders.models import VFolder
+from vfolders.models import FolderClone, VFolder
 from vfolders.storage.base import Entry, EntryKind
 
 _ICONS = {
@@ -24,6 +27,56 @@ _NOTES = {
     EntryKind.LINK: gettext_noop("A link. It works in sessions; here it is not followed."),
     EntryKind.OTHER: gettext_noop("A device, pipe or socket of a session."),
 }
+
+
+MODE_LABELS = {
+    FolderMode.GENERAL: gettext_noop("General use"),
+    FolderMode.AUTO_MOUNT: gettext_noop("All my sessions (auto-mount)"),
+    FolderMode.DATA: gettext_noop("Data"),
+    FolderMode.MODEL: gettext_noop("Models"),
+    FolderMode.PIPELINE: gettext_noop("Pipelines"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CloneProgress:
+    """Progress of a clone: "1.5 GiB of 3 GiB, 120 files", and the percentage of its bytes.
+    `error` says why it stopped.
+    """
+
+    words: str
+    percent: int
+    source: str
+    since: datetime
+    error: str
+
+
+def clone_progress(clone: FolderClone) -> CloneProgress:
+    total = max(clone.bytes_total, clone.bytes_done)
+    files = ngettext("{count} file", "{count} files", clone.files_done).format(count=clone.files_done)
+    words = _("{done} of {total}, {files}").format(
+        done=format_bytes(clone.bytes_done), total=format_bytes(total), files=files
+    )
+    percent = 100 * clone.bytes_done // total if total else 0
+    return CloneProgress(words, percent, clone.source_name, clone.started_at, clone.error_message)
+
+
+def expiry_words(folder: VFolder) -> str:
+    """Return when a folder in the trash is removed, as "removed for ever in 6 days"; "" for others."""
+    if folder.expires_at is None:
+        return ""
+    left = folder.expires_at - clock.now()
+    if left < timedelta(hours=1):
+        return _("removed for ever within the hour")
+    if left < timedelta(days=1):
+        hours = math.ceil(left / timedelta(hours=1))
+        return ngettext(
+            "removed for ever in {count} hour", "removed for ever in {count} hours", hours
+        ).format(count=hours)
+    days = round(left / timedelta(days=1))
+    return ngettext("removed for ever in {count} day", "removed for ever in {count} days", days).format(
+        count=days
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,11 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from accounts.logins.service import request_login
 from accounts.selectors import cached_projects
-from common.errors import BerthError, InvalidInput, invalid_field
+from common.errors import BerthError, invalid_field
 from common.pages.htmx import closed_during_impersonation, is_fragment, render_page_or_fragment
 from common.rest.actor import actor_of
 from common.rest.idempotency import submit_once
-from vfolders import services, trash, usage
+from vfolders import services, usage
 from vfolders.access_watch import AccessWatch
 from vfolders.core.paths import EntryPath, display_name, parse_directory, parse_path
 from vfolders.core.permissions import Action
@@ -81,7 +81,6 @@ def folder_page(request: HttpRequest, folder_id: UUID) -> HttpResponse:
         "rows": [entry_row(folder_id, path, entry) for entry in page],
         "is_complete": listing.is_complete,
         "can_write": Action.WRITE in allowed,
-        "can_delete": Action.DELETE in allowed and not path,
         "upload_form": UploadForm(),
         "directory_form": DirectoryForm(),
         "upload_url": page_url("folder-upload", folder_id, path),
@@ -162,20 +161,6 @@ def delete_entry(request: HttpRequest, folder_id: UUID) -> HttpResponse:
     return render(request, "vfolders/delete_entry.html", context)
 
 
-@login_required
-@require_POST
-def delete_folder(request: HttpRequest, folder_id: UUID) -> HttpResponse:
-    folder = access_folder(actor_of(request), folder_id, Action.DELETE)
-    try:
-        _check_confirmed(request, folder)
-        trash.trash_folder(actor=actor_of(request), folder_id=folder_id)
-    except BerthError as refusal:
-        messages.error(request, f"{refusal.message} {refusal.hint}".strip())
-        return redirect("folder", folder_id)
-    messages.success(request, _("The folder “{folder}” is deleted.").format(folder=folder.name))
-    return redirect("data")
-
-
 def _data_page(request: HttpRequest, form: FolderForm, status: int = 200) -> HttpResponse:
     actor = actor_of(request)
     context = {"form": form, **lists.list_context(request, actor)}
@@ -194,11 +179,6 @@ def _mark(form: FolderForm, refusal: BerthError) -> None:
     """Show the refusal at the field that it is about, or above the form."""
     field = next((name for name in refusal.fields if name in form.fields), None)
     form.add_error(field, f"{refusal.message} {refusal.hint}".strip())
-
-
-def _check_confirmed(request: HttpRequest, folder: VFolder) -> None:
-    if request.POST.get("confirm", "") != folder.name:
-        raise InvalidInput(_("The name that was typed is not the folder’s, so nothing was deleted."))
 
 
 def _path_of(request: HttpRequest) -> EntryPath:

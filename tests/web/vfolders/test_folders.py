@@ -164,14 +164,6 @@ def test_a_directory_is_made_and_a_wrong_name_is_said(browser: Client, folder: V
     assert "must not contain" in refused
 
 
-def test_a_folder_is_deleted_by_typing_its_name(browser: Client, folder: VFolder) -> None:
-    refused = browser.post(f"/data/{folder.pk}/delete/", {"confirm": "dat"}, follow=True)
-    assert "nothing was deleted" in refused.content.decode()
-
-    browser.post(f"/data/{folder.pk}/delete/", {"confirm": "data"})
-    assert browser.get(f"/data/{folder.pk}/").status_code == 404
-
-
 @pytest.mark.parametrize("path", ["..", "/etc", "a/../..", "a\0b", "../" * 3 + "etc/passwd"])
 def test_no_path_in_the_address_leaves_the_folder(browser: Client, folder: VFolder, path: str) -> None:
     for page in ("", "download/", "delete-entry/"):
@@ -199,7 +191,7 @@ def test_pages_of_other_people_do_not_exist(browser_of: BrowserOf, people: Peopl
     for person in (people.stranger, people.outsider, people.project_admin):
         other = browser_of(person)
         assert other.get(f"/data/{folder.pk}/").status_code == 404
-        assert other.post(f"/data/{folder.pk}/delete/", {"confirm": "data"}).status_code == 404
+        assert other.post(f"/data/{folder.pk}/trash/").status_code == 404
     assert Client().get("/data/").status_code == 302
 
 
