@@ -80,7 +80,7 @@ def parse_name(text: str) -> str:
         raise UnsafePath(_('The path must not contain "{part}".').format(part=text))
     if "/" in text:
         raise UnsafePath(_("A name must not contain a slash."))
-    if any(map(_cannot_be_carried, text)):
+    if not _is_plain(text) and any(map(_cannot_be_carried, text)):
         raise UnsafePath(_("The path contains a NUL, or is not valid UTF-8."))
     if len(text.encode()) > MAX_NAME_BYTES:
         raise UnsafePath(_("A name in the path is longer than {count} bytes.").format(count=MAX_NAME_BYTES))
@@ -115,6 +115,8 @@ def display_name(name: str) -> str:
     """Return `name` fit for JSON and HTML: control characters become their pictures, other unsafe
     characters the replacement character.
     """
+    if _is_plain(name):
+        return name
     return "".join(
         _PICTURES.get(character, _REPLACEMENT) if _is_unsafe(character) else character for character in name
     )
@@ -164,6 +166,11 @@ def parse_automatic_name(text: str) -> str:
     if name.casefold().startswith(RESERVED_PREFIX):
         raise UnsafePath(_("Names that begin with {prefix} are Berth's own.").format(prefix=RESERVED_PREFIX))
     return name
+
+
+def _is_plain(text: str) -> bool:
+    """True for most names, at once: lists have many of them."""
+    return text.isascii() and text.isprintable()
 
 
 def _cannot_be_carried(character: str) -> bool:
