@@ -7,6 +7,7 @@ from celery import shared_task
 from common.db.advisory_locks import try_exclusive
 from common.messaging.dispatch import TaskName, enqueue_on_commit
 from vfolders import clones, services, trash, usage
+from vfolders.files import operations
 from vfolders.hosts.health import check_hosts
 from vfolders.models import StorageHost
 from vfolders.reports import directories, samples
@@ -77,3 +78,15 @@ def count_directories(folder_id: str | None = None) -> None:
 def sample_sizes() -> None:
     """Store today's sizes of all owners."""
     samples.sample_sizes()
+
+
+@shared_task(name=TaskName.RUN_FILE_OPERATIONS.value, soft_time_limit=6 * 3600, time_limit=6 * 3600 + 60)
+def run_file_operations(operation_id: str = "") -> None:
+    """Do one copy, move or unpacking of files; without an id, enqueue one task for each that no worker
+    is at.
+    """
+    if operation_id:
+        operations.run_operation(UUID(operation_id))
+        return
+    for late in operations.late_operations():
+        enqueue_on_commit(TaskName.RUN_FILE_OPERATIONS, operation_id=str(late))

@@ -50,6 +50,7 @@ class TaskName(StrEnum):
     CHECK_STORAGE_HOSTS = "vfolders.check_storage_hosts"
     COUNT_DIRECTORIES = "vfolders.count_directories"
     SAMPLE_SIZES = "vfolders.sample_sizes"
+    RUN_FILE_OPERATIONS = "vfolders.run_file_operations"
     PURGE_SIGN_INS = "accounts.purge_sign_ins"
     CONTINUE_OFFBOARDINGS = "accounts.continue_offboardings"
     CONTINUE_IMPORTS = "accounts.continue_imports"

@@ -458,6 +458,18 @@ GET    api-project-storage                 401        200        200        200 
 GET    api-host-storage                    401        200        200        200        200        200        200        200        200        200
 PUT    api-host-limits                     401        403        403        403        403        403        403        200        403        403  host-limits
 POST   api-folder-directories              401        404        404        404        201        404        201        201        403        403  directory
+GET    api-folder-entries                  401        404        404        404        200        404        200        200        403        403
+POST   api-folder-operations               401        404        404        404        200        404        200        200        403        403  rename-file
+GET    api-file-operation                  401        404        404        404        200        404        404        404        404        404
+DELETE api-file-operation                  401        404        404        404        200        404        404        404        404        404
+GET    api-folder-zip                      401        404        404        404        200        404        200        200        403        403  ?file
+GET    api-folder-search                   401        404        404        404        200        404        200        200        403        403  ?words
+GET    api-folder-text                     401        404        404        404        200        404        200        200        403        403  ?file
+PUT    api-folder-text                     401        404        404        404        409        404        409        409        403        403  text ?file
+GET    api-folder-trash                    401        404        404        404        200        404        200        200        403        403
+POST   api-folder-trash                    401        404        404        404        200        404        200        200        403        403  file-paths
+DELETE api-folder-trash                    401        404        404        404        204        404        204        204        403        403
+POST   api-folder-restore-entries          401        404        404        404        204        404        204        204        403        403
 GET    api-folder-root                     401        404        404        404        200        404        200        200        403        403
 GET    api-folder-file                     401        404        404        404        200        404        200        200        403        403
 PUT    api-folder-file                     401        404        404        404        200        404        200        200        403        403
@@ -518,7 +530,9 @@ GET    app-port                            401        401
 PRIVATE = frozenset({
     "api-logins", "security", "oidc", "oidc-callback", "app-open", "app-authorize", "session-terminal", "session-log", "folder",
     "folder-download", "folder-delete-entry", "api-folder-root", "api-folder-file", "api-directory-usage", "api-session-logs",
-    "api-session-files", "api-session-stat", "api-session-content", "api-session-archive",
+    "api-folder-entries", "api-file-operation",
+    "api-folder-zip", "api-folder-search", "api-folder-text",
+    "api-folder-trash", "api-session-files", "api-session-stat", "api-session-content", "api-session-archive",
     "callbacks", "api-callback-secret", "new-template",
     "dotfiles", "api-dotfiles", "api-dotfile", "api-startup-script",
 })  # fmt: skip

@@ -57,6 +57,7 @@ OBJECT_PARAMETERS = {
     "rule_id",
     "vendor_id",
     "storage_host_id",
+    "operation_id",
 }  # fmt: skip
 FRAGMENTS = {"expected-starts", "notifications-bell", "session-summary"}
 INLINE = re.compile(r"""<script(?![^>]*\bsrc=)[^>]*>|<[^>]+\s(?:style|on[a-z]+)=["']|<style|javascript:""")

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from http.cookies import SimpleCookie
@@ -58,10 +58,13 @@ from tests.factories_devices import give_devices
 from tests.factories_entrance import make_invitation
 from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_sessions import Place, make_place
-from vfolders.models import VFolder
+from vfolders.core.paths import TRASH
+from vfolders.models import FileOperation, VFolder
 from vfolders.selectors import files_of
+from vfolders.storage.base import EntryMissing
 
 FILE, LIMIT = "a.txt", "By day"
+BATCH = "1700000000-0123456789ab"  # of the trash of the folder
 PEOPLE_FILE = b"email,name\nfrom-a-file@berth.example,Ada\n"
 _numbers = count(1)
 
@@ -76,6 +79,7 @@ class World:
     device: AgentDevice
     array: SessionArray
     folder: VFolder
+    file_operation: FileOperation
     keypair: KeyPair
     ssh_key: SshKey
     notification: Notification
@@ -149,6 +153,8 @@ class World:
             "content_type_id": 1,
             "app_label": "accounts",
             "path": FILE,
+            "operation_id": uuid4() if is_absent else self.file_operation.pk,
+            "batch": "absent" if is_absent else BATCH,
             "place": f"{'absent' if is_absent else self.folder.name}/{FILE}",
             "app": "p8000",
             "provider": "absent",
@@ -173,6 +179,7 @@ class World:
         host = f"jupyter-{self.session.host_label}"
         queries = {
             "file": {"path": FILE},
+            "words": {"q": "a"},
             "app": {"host": host, "state": hash_secret(new_secret())},
             "home": {"path": "/home/work"},
             "profile": {"path": "/home/work/.profile"},
@@ -314,6 +321,9 @@ class World:
             "language": {"language": "ko", "back": "/sessions/"},
             "columns": {"table": "sessions", "column": ["status"], "back": "/sessions/"},
             "sessions": {"session": [str(self.session.pk)]},
+            "rename-file": {"kind": "move", "paths": [FILE], "name": "renamed", "taken": "replace"},
+            "file-paths": {"paths": [FILE]},
+            "text": {"text": "new", "etag": "of another time"},
             "folders": {"folder": [str(self.folder.pk)], "confirm": "delete 1"},
             "priority": {"priority": -1},
             "drain": {"to": "draining"},
@@ -341,7 +351,10 @@ def make_world(root: Path) -> World:
         session=session,
         device=give_devices(place.agent, 1, "Big One")[0],
         array=make_array(place),
-        folder=make_folder(place.owner, name="data"),
+        folder=(folder := make_folder(place.owner, name="data")),
+        file_operation=FileOperation.objects.create(
+            kind="copy", source=folder, folder=folder, user=place.owner, request={}, ended_at=clock.now()
+        ),
         keypair=KeyPair.objects.get(user=place.owner, name="test"),
         ssh_key=add_ssh_key(actor=factories.actor_for(place.owner), public_key=factories.make_public_key()),
         notification=make_notification(place.owner),
@@ -438,7 +451,12 @@ def sign_in(user: User) -> str:
 def undone(world: World, *, needs_file: bool = False) -> Iterator[None]:
     """What happens inside did not happen: rows are rolled back, and the folder's file is there each time."""
     if needs_file:
-        files_of(world.folder).write_file((FILE,), [b"x"])
+        files = files_of(world.folder)
+        files.write_file((FILE,), [b"x"])
+        with suppress(EntryMissing):
+            files.delete_entry((TRASH,))
+        files.write_file(("thrown",), [b"x"])
+        files.throw_away(("thrown",), batch=BATCH)
     with transaction.atomic():
         yield
         transaction.set_rollback(True)

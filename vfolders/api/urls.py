@@ -1,7 +1,7 @@
 from django.urls import path, register_converter
 from django.urls.converters import PathConverter
 
-from vfolders.api import usage
+from vfolders.api import entries, usage
 from vfolders.api.life_cycle import (
     FolderCloneRetryView,
     FolderCloneView,
@@ -56,6 +56,22 @@ urlpatterns = [
         "storage-hosts/<int:storage_host_id>/limits/", usage.HostLimitsView.as_view(), name="api-host-limits"
     ),
     path("folders/<uuid:folder_id>/directories/", DirectoryView.as_view(), name="api-folder-directories"),
+    path("folders/<uuid:folder_id>/entries/", entries.EntriesView.as_view(), name="api-folder-entries"),
+    path(
+        "folders/<uuid:folder_id>/operations/",
+        entries.OperationsView.as_view(),
+        name="api-folder-operations",
+    ),
+    path("file-operations/<uuid:operation_id>/", entries.OperationView.as_view(), name="api-file-operation"),
+    path("folders/<uuid:folder_id>/zip/", entries.ZipView.as_view(), name="api-folder-zip"),
+    path("folders/<uuid:folder_id>/search/", entries.SearchView.as_view(), name="api-folder-search"),
+    path("folders/<uuid:folder_id>/text/", entries.TextView.as_view(), name="api-folder-text"),
+    path("folders/<uuid:folder_id>/trash/", entries.TrashView.as_view(), name="api-folder-trash"),
+    path(
+        "folders/<uuid:folder_id>/trash/<str:batch>/restore/",
+        entries.RestoreView.as_view(),
+        name="api-folder-restore-entries",
+    ),
     path("folders/<uuid:folder_id>/files/", RootDirectoryView.as_view(), name="api-folder-root"),
     path("folders/<uuid:folder_id>/files/<entry_path:path>", FileView.as_view(), name="api-folder-file"),
 ]

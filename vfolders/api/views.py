@@ -2,7 +2,6 @@
 File bodies are streamed in both directions, whatever Accept header a client sends.
 """
 
-from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -12,8 +11,6 @@ from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import generics
-from rest_framework.negotiation import BaseContentNegotiation
-from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -27,6 +24,7 @@ from common.rest.request_body import Answer, RequestBody, with_body
 from common.token_scopes import FOR_FOLDERS
 from vfolders import services, trash
 from vfolders.access_watch import AccessWatch
+from vfolders.api.negotiation import AnyAccept
 from vfolders.api.serializers import (
     DirectoryCreateInput,
     DirectoryOut,
@@ -150,18 +148,6 @@ class DirectoryView(APIView):
         path = wanted.validated_data["path"]
         entry = service.make_directory(actor=actor_of(request), folder_id=folder_id, path=path)
         return Response(EntryOut(entry).data, status=201)
-
-
-class AnyAccept(BaseContentNegotiation):
-    """Content negotiation that ignores the Accept header, because files are sent as they are."""
-
-    def select_parser(self, request: Request, parsers: Any) -> None:
-        return None
-
-    def select_renderer(
-        self, request: Request, renderers: Any, format_suffix: str | None = None
-    ) -> tuple[BaseRenderer, str]:
-        return renderers[0], renderers[0].media_type
 
 
 class RootDirectoryView(APIView):

@@ -104,6 +104,8 @@ def is_addressable(name: str) -> bool:
     """True if a name found on the disk can be requested; sessions may create names that are not
     UTF-8.
     """
+    if name.isascii() and name.isprintable() and len(name) <= MAX_NAME_BYTES:
+        return name not in {"", ".", ".."} and "/" not in name  # long lists are mostly of these
     try:
         parse_name(name)
     except UnsafePath:

@@ -1,23 +1,24 @@
 """Reads and writes files inside a folder on behalf of an actor; REST and pages use only these
 functions.
 
-`path` is the text of the request; it is parsed only here. Errors of the storage host propagate:
+`path` is the text of the request; it is parsed only here and in `names.py`. Errors of the storage host propagate:
 EntryMissing, WrongKind, EntryExists, EntryBusy, StorageFull, StorageUnavailable.
 """
 
-import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from uuid import UUID
 
 from common.actors import Actor
 from common.audit import audit_log
-from common.errors import LimitExceeded, invalid_field
+from common.errors import LimitExceeded
 from common.i18n import gettext as _
-from common.values.text import normalised
-from vfolders import usage
+from vfolders import lifecycle, usage
+from vfolders.access_watch import AccessWatch
 from vfolders.core.paths import (
-    MAX_NAME_BYTES,
+    HIDDEN,
     ROOT,
+    TRASH,
     EntryPath,
     check_new_name,
     display_name,
@@ -25,8 +26,11 @@ from vfolders.core.paths import (
     parse_path,
 )
 from vfolders.core.permissions import Action
+from vfolders.files.metering import run_metered
+from vfolders.files.names import existing_directory, existing_path, is_there, new_name, on_disk, parse
 from vfolders.models import VFolder
 from vfolders.selectors import access_folder, files_of
+from vfolders.storage import trash
 from vfolders.storage.base import (
     INTERACTIVE,
     Entry,
@@ -37,6 +41,9 @@ from vfolders.storage.base import (
     Usage,
     WrongKind,
 )
+from vfolders.storage.files import Copying
+from vfolders.storage.listing import After, Order, Page
+from vfolders.storage.trees import NameTaken
 
 LISTED_ENTRIES = 10_000
 WHOLE_DIRECTORY_ENTRIES = 100_000
@@ -45,7 +52,7 @@ WHOLE_DIRECTORY_ENTRIES = 100_000
 def list_directory(*, actor: Actor, folder_id: UUID, path: str) -> Listing:
     """Return at most LISTED_ENTRIES entries of the directory `path`; "" is the folder itself."""
     folder = access_folder(actor, folder_id, Action.READ)
-    components = _on_disk(folder, _parse(parse_directory, path))
+    components = on_disk(folder, parse(parse_directory, path))
     return files_of(folder).list_directory(components, limit=LISTED_ENTRIES)
 
 
@@ -54,7 +61,7 @@ def list_whole_directory(*, actor: Actor, folder_id: UUID, path: str) -> tuple[E
     Raises LimitExceeded if there are more than WHOLE_DIRECTORY_ENTRIES.
     """
     folder = access_folder(actor, folder_id, Action.READ)
-    components = _on_disk(folder, _parse(parse_directory, path))
+    components = on_disk(folder, parse(parse_directory, path))
     listing = files_of(folder).list_directory(components, limit=WHOLE_DIRECTORY_ENTRIES)
     if not listing.is_complete:
         raise LimitExceeded(
@@ -67,21 +74,21 @@ def list_whole_directory(*, actor: Actor, folder_id: UUID, path: str) -> tuple[E
 def find_entry(*, actor: Actor, folder_id: UUID, path: str) -> tuple[EntryPath, Entry]:
     """Return the entry with its path as on the disk. Raises EntryMissing, WrongKind."""
     folder = access_folder(actor, folder_id, Action.READ)
-    components = _on_disk(folder, _parse(parse_path, path))
+    components = on_disk(folder, parse(parse_path, path))
     return components, files_of(folder).stat(components)
 
 
 def is_directory(*, actor: Actor, folder_id: UUID, path: str) -> bool:
     """Return True for a directory, False for a file, link or device. Raises EntryMissing."""
     folder = access_folder(actor, folder_id, Action.READ)
-    components = _on_disk(folder, _parse(parse_directory, path))
+    components = on_disk(folder, parse(parse_directory, path))
     return components == ROOT or files_of(folder).stat(components).kind is EntryKind.DIRECTORY
 
 
 def open_file(*, actor: Actor, folder_id: UUID, path: str) -> OpenFile:
     """Open the regular file `path` for reading."""
     folder = access_folder(actor, folder_id, Action.READ)
-    return files_of(folder).open_file(_on_disk(folder, _parse(parse_path, path)))
+    return files_of(folder).open_file(on_disk(folder, parse(parse_path, path)))
 
 
 def write_file(
@@ -92,7 +99,7 @@ def write_file(
     less space; then the old content stays.
     """
     folder = access_folder(actor, folder_id, Action.WRITE)
-    components = _on_disk(folder, _parse(parse_path, path), new=check_new_name)
+    components = on_disk(folder, parse(parse_path, path), new=check_new_name)
     replaced = _size_of_file(folder, components)
 
     metered = usage.MeteredUpload(folder, chunks, expected=expected_bytes, replaced=replaced)
@@ -109,7 +116,7 @@ def write_file(
 def make_directory(*, actor: Actor, folder_id: UUID, path: str) -> Entry:
     """Create the directory `path` and its missing parents."""
     folder = access_folder(actor, folder_id, Action.WRITE)
-    components = _on_disk(folder, _parse(parse_path, path.removesuffix("/")), new=check_new_name)
+    components = on_disk(folder, parse(parse_path, path.removesuffix("/")), new=check_new_name)
 
     files_of(folder).make_directory(components)
     _record(actor, "vfolders.make_directory", folder, components)
@@ -124,7 +131,7 @@ def delete_entry(*, actor: Actor, folder_id: UUID, path: str) -> None:
     twice would remove both.
     """
     folder = access_folder(actor, folder_id, Action.WRITE)
-    components = _parse(parse_path, path.removesuffix("/"))
+    components = parse(parse_path, path.removesuffix("/"))
     try:
         gone = files_of(folder).stat(components)
     except EntryMissing as error:
@@ -136,6 +143,115 @@ def delete_entry(*, actor: Actor, folder_id: UUID, path: str) -> None:
     else:
         usage.add_bytes(folder, -gone.size_bytes)
     _record(actor, "vfolders.delete_entry", folder, components)
+
+
+def list_page(
+    *,
+    actor: Actor,
+    folder_id: UUID,
+    path: str,
+    order: Order = Order.NAME,
+    is_descending: bool = False,
+    after: After | None = None,
+    limit: int = LISTED_ENTRIES,
+) -> Page:
+    """Return a page of the directory `path`; "" is the folder itself. See `storage/listing.py`."""
+    folder = access_folder(actor, folder_id, Action.READ)
+    return files_of(folder).list_page(
+        existing_directory(folder, path),
+        order=order,
+        is_descending=is_descending,
+        after=after,
+        limit=min(limit, LISTED_ENTRIES),
+    )
+
+
+def move_entry(
+    *, actor: Actor, folder_id: UUID, path: str, to: str, taken: NameTaken = NameTaken.REFUSE
+) -> str | None:
+    """Rename the entry `path` to the path `to` of the same folder; return its path then, None if it was
+    skipped. A replaced entry goes to the trash. Raises EntryMissing, EntryExists, WrongKind.
+    """
+    folder = access_folder(actor, folder_id, Action.WRITE)
+    source, target = existing_path(folder, path), _path_of_new(folder, to)
+    if source == target:
+        return to
+    made = files_of(folder).move(source, target, taken=taken, batch=trash.new_batch())
+    _record(actor, "vfolders.move_entries", folder, source)
+    lifecycle.push_folder_change(folder)
+    return None if made is None else "/".join(made)
+
+
+def copy_entry(
+    *, actor: Actor, folder_id: UUID, path: str, to: str, taken: NameTaken = NameTaken.REFUSE
+) -> str | None:
+    """Copy the entry `path`, with all that it holds, to the path `to` of the same folder; return the path
+    of the copy, None if it was skipped. Waits until it is done. Raises as `move_entry`, and
+    LimitExceeded.
+    """
+    folder = access_folder(actor, folder_id, Action.WRITE)
+    source, target = existing_path(folder, path), _path_of_new(folder, to)
+    watch, files = AccessWatch(actor, folder_id, Action.WRITE), files_of(folder)
+
+    def copy(spend: Callable[[int], None]) -> EntryPath | None:
+        return files.copy(source, files, target, copying=Copying(taken, trash.new_batch(), spend, []))
+
+    made, _allowance = run_metered(folder, copy, lambda _: watch.check())
+    _record(actor, "vfolders.copy_entries", folder, source)
+    lifecycle.push_folder_change(folder)
+    return None if made is None else "/".join(made)
+
+
+def trash_entries(*, actor: Actor, folder_id: UUID, paths: Sequence[str]) -> str:
+    """Move the entries to the trash of the folder; return the batch that `restore_entries` takes.
+    Entries that are missing are passed over, unless all are. What lies in the trash is removed.
+    """
+    folder = access_folder(actor, folder_id, Action.WRITE)
+    wanted = [parse(parse_path, path.removesuffix("/")) for path in paths]
+    files, batch, missing = files_of(folder), trash.new_batch(), None
+    done = 0
+    for path in _topmost(wanted):
+        try:
+            if path[0] == TRASH:
+                files.delete_entry(path)
+            else:
+                files.throw_away(path, batch=batch)
+            done += 1
+        except EntryMissing as error:
+            missing = error
+    if missing is not None and not done:
+        raise missing
+    changes = {"paths": ["/".join(path) for path in wanted[:20]], "count": len(wanted)}
+    audit_log.record(actor=actor, action="vfolders.trash_entries", target=folder, changes=changes)
+    lifecycle.push_folder_change(folder)
+    return batch
+
+
+def restore_entries(*, actor: Actor, folder_id: UUID, batch: str) -> None:
+    """Bring the entries of a batch back to where they were. Raises EntryMissing."""
+    folder = access_folder(actor, folder_id, Action.WRITE)
+    if not trash.is_batch(batch):
+        raise EntryMissing(_("There is nothing of that in the trash."))
+    try:
+        files_of(folder).restore(batch)
+    except EntryMissing as error:
+        raise EntryMissing(_("It is not in the trash any more: restored, expired or removed.")) from error
+    audit_log.record(actor=actor, action="vfolders.restore_entries", target=folder, changes={"batch": batch})
+    lifecycle.push_folder_change(folder)
+
+
+def trashed_entries(*, actor: Actor, folder_id: UUID) -> list[trash.Batch]:
+    """Return what lies in the trash of the folder, the last deleted first."""
+    return files_of(access_folder(actor, folder_id, Action.READ)).trashed()
+
+
+def empty_trash(*, actor: Actor, folder_id: UUID) -> None:
+    """Remove all that lies in the trash of the folder. This cannot be undone."""
+    folder = access_folder(actor, folder_id, Action.WRITE)
+    with suppress(EntryMissing):
+        files_of(folder).delete_entry((TRASH,))
+    usage.measure_soon(folder)
+    audit_log.record(actor=actor, action="vfolders.empty_trash", target=folder)
 
 
 def measure_folder(*, actor: Actor, folder_id: UUID) -> Usage:
@@ -155,19 +271,14 @@ def place_of_new_file(folder: VFolder, path: EntryPath) -> tuple[EntryPath, int]
     """Return the path as on the disk, and the bytes that replacing the file there frees. Raises
     InvalidInput for a new name that may not be created.
     """
-    components = _on_disk(folder, path, new=check_new_name)
+    components = on_disk(folder, path, new=check_new_name)
     return components, _size_of_file(folder, components)
-
-
-def _parse(parser: Callable[[str], EntryPath], path: str) -> EntryPath:
-    with invalid_field("path"):
-        return parser(path)
 
 
 def _missing_to_delete(folder: VFolder, path: EntryPath, error: EntryMissing) -> EntryMissing:
     """Return `error`, or one that reports an entry whose name looks the same."""
-    twin = _on_disk(folder, path)
-    if twin == path or not _is_there(folder, twin):
+    twin = on_disk(folder, path)
+    if twin == path or not is_there(folder, twin):
         return error
     return EntryMissing(
         _("Nothing is called exactly “{name}”, so nothing was deleted.").format(
@@ -179,33 +290,22 @@ def _missing_to_delete(folder: VFolder, path: EntryPath, error: EntryMissing) ->
     )
 
 
-def _on_disk(folder: VFolder, path: EntryPath, *, new: Callable[[str], str] = str) -> EntryPath:
-    """Return `path` with each name as on the disk: exactly equal, else in Unicode normalisation
-    form C or D (macOS writes D). Names that do not exist are passed through `new`.
-    """
-    found: EntryPath = ROOT
-    for name in path:
-        found = (
-            *found,
-            name if name.isascii() and name.isprintable() else _name_on_disk(folder, found, name, new),
-        )
-    return found
+def _path_of_new(folder: VFolder, text: str) -> EntryPath:
+    """Return the path of an entry that is there, or that may be created."""
+    path = on_disk(folder, parse(parse_path, text.removesuffix("/")), new=check_new_name)
+    if path[0].startswith(HIDDEN):
+        new_name(path[0])
+    return path
 
 
-def _name_on_disk(folder: VFolder, parent: EntryPath, name: str, new: Callable[[str], str]) -> str:
-    for form in dict.fromkeys((name, normalised(name), unicodedata.normalize("NFD", name))):
-        if len(form.encode()) <= MAX_NAME_BYTES and _is_there(folder, (*parent, form)):
-            return form
-    with invalid_field("path"):
-        return new(name)
-
-
-def _is_there(folder: VFolder, path: EntryPath) -> bool:
-    try:
-        files_of(folder).stat(path)
-    except (EntryMissing, WrongKind):
-        return False
-    return True
+def _topmost(paths: Sequence[EntryPath]) -> list[EntryPath]:
+    """Return the paths without those below others of them."""
+    chosen = set(paths)
+    return [
+        path
+        for path in dict.fromkeys(paths)
+        if not any(path[:depth] in chosen for depth in range(1, len(path)))
+    ]
 
 
 def _record(actor: Actor, action: str, folder: VFolder, path: EntryPath) -> None:

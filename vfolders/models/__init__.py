@@ -1,6 +1,9 @@
-"""Tables of folders, clones, shares, storage hosts, sizes, and of what WebDAV clients keep about entries."""
+"""Tables of folders, clones, shares, operations on files, storage hosts, sizes, and of what WebDAV
+clients keep.
+"""
 
 from vfolders.models.clone import FolderClone
+from vfolders.models.file_operation import FileOperation
 from vfolders.models.folder import VFolder
 from vfolders.models.share import FolderShare
 from vfolders.models.storage_host import StorageGrant, StorageHost
@@ -11,6 +14,7 @@ __all__ = [
     "DavLock",
     "DavProperty",
     "DirectoryCount",
+    "FileOperation",
     "FolderClone",
     "FolderShare",
     "QuotaWarning",

@@ -70,16 +70,18 @@ def open_directory(parent: int, name: str) -> int:
 
 
 @contextmanager
-def descend(top: int, path: EntryPath, *, create_for: Owner | None = None) -> Iterator[int]:
+def descend(
+    top: int, path: EntryPath, *, create_for: Owner | None = None, is_synced: bool = True
+) -> Iterator[int]:
     """Yield a descriptor of the directory `path` below the open directory `top`. Missing directories
-    are created if `create_for` is given.
+    are created if `create_for` is given; without `is_synced` a power failure may undo that.
     """
     current = os.dup(top)
     try:
         for name in path:
             if create_for is not None:
                 with suppress(FileExistsError):
-                    make_directory(current, name, create_for)
+                    make_directory(current, name, create_for, is_synced=is_synced)
             following = open_directory(current, name)
             os.close(current)
             current = following
@@ -88,12 +90,13 @@ def descend(top: int, path: EntryPath, *, create_for: Owner | None = None) -> It
         os.close(current)
 
 
-def make_directory(parent: int, name: str, owner: Owner) -> None:
+def make_directory(parent: int, name: str, owner: Owner, *, is_synced: bool = True) -> None:
     """Create the directory `name` in `parent` for `owner`, and sync it to survive a power failure."""
     os.mkdir(name, 0o755, dir_fd=parent)
     with closing(open_directory(parent, name)) as made:
         owner.adopt(made, 0o755)
-    os.fsync(parent)
+    if is_synced:
+        os.fsync(parent)
 
 
 def open_regular(parent: int, name: str) -> int:

@@ -6,15 +6,15 @@ or rename entries between two steps. No operation follows a link, opens anything
 and directories, or reaches outside the folder.
 """
 
+import asyncio
 import errno
 import itertools
 import os
 import stat
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 from uuid import UUID
@@ -23,8 +23,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from common.errors import BerthError, InvalidInput, PermissionDenied
-from vfolders.core.paths import HIDDEN, MAX_DEPTH, ROOT, TRASH, EntryPath, display_name
-from vfolders.storage import descriptors, measuring, trash, trees
+from vfolders.core.paths import HIDDEN, MAX_DEPTH, ROOT, TRASH, UPLOADS_DIRECTORY, EntryPath, display_name
+from vfolders.storage import archives, descriptors, listing, measuring, trash, trees
 from vfolders.storage.base import (
     INTERACTIVE,
     Effort,
@@ -42,11 +42,15 @@ from vfolders.storage.base import (
     WrongKind,
 )
 from vfolders.storage.descriptors import Owner, closing
+from vfolders.storage.entries import entry_of, entry_or_none, etag_of, instant
 from vfolders.storage.host_calls import LONG_S, SHORT_S, HostCalls
+from vfolders.storage.listing import After, Order, Page
 from vfolders.storage.trees import NameTaken
 
 COPY_S = 6 * 3600.0
 """Deadline of the copy of a tree."""
+_UNPACKED = "unpacked"
+_UNLISTED = frozenset({TRASH, UPLOADS_DIRECTORY})
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -97,15 +101,30 @@ class FolderFiles:
             with os.scandir(directory) as found:
                 listed = (entry.name for entry in found if path or not entry.name.startswith(HIDDEN))
                 names = list(itertools.islice(listed, limit + 1))
-            entries = [entry for name in names[:limit] if (entry := _entry_or_none(directory, name))]
+            entries = [entry for name in names[:limit] if (entry := entry_or_none(directory, name))]
         entries.sort(key=lambda entry: (entry.kind != EntryKind.DIRECTORY, entry.name.casefold(), entry.name))
         return Listing(entries=tuple(entries), is_complete=len(names) <= limit)
+
+    @_bounded(SHORT_S)
+    def list_page(
+        self, path: EntryPath, *, order: Order, is_descending: bool, after: After | None, limit: int
+    ) -> Page:
+        """Return a page of the directory, see `storage/listing.py`. Raises EntryMissing, WrongKind."""
+        with self._opened() as folder, translated(path), descriptors.descend(folder, path) as directory:
+            return listing.list_page(
+                directory,
+                is_top=path == ROOT,
+                order=order,
+                is_descending=is_descending,
+                after=after,
+                limit=limit,
+            )
 
     @_bounded(SHORT_S)
     def stat(self, path: EntryPath) -> Entry:
         """Return the entry itself; a link is not followed. `path` is not ROOT. Raises EntryMissing."""
         with self._opened_parent(path) as parent:
-            return _entry(path[-1], os.stat(path[-1], dir_fd=parent, follow_symlinks=False))
+            return entry_of(path[-1], os.stat(path[-1], dir_fd=parent, follow_symlinks=False))
 
     @_bounded(SHORT_S)
     def open_file(self, path: EntryPath) -> OpenFile:
@@ -116,7 +135,7 @@ class FolderFiles:
         return OpenFile(
             stream=stream,
             size_bytes=status.st_size,
-            modified_at=_instant(status.st_mtime),
+            modified_at=instant(status.st_mtime),
             etag=etag_of(status),
         )
 
@@ -138,6 +157,33 @@ class FolderFiles:
                 self.run(new.abandon)
 
     @_bounded(SHORT_S)
+    def replace_unchanged(self, path: EntryPath, content: bytes, *, etag: str) -> Entry | None:
+        """Write a file if it is still as it was with this etag, or missing with the etag "". Return
+        None, and change nothing, if another writer was faster. Keeps the permission bits.
+        """
+        with self._opened_parent(path) as parent:
+            name, mode = path[-1], 0o644
+            if etag:
+                status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+                if not stat.S_ISREG(status.st_mode) or etag_of(status) != etag:
+                    return None
+                mode = stat.S_IMODE(status.st_mode) & 0o777
+            temporary = f".upload-{uuid.uuid4().hex}"
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            with closing(os.open(temporary, flags, 0o600, dir_fd=parent)) as file:
+                try:
+                    _write_all(file, content)
+                    self._storage.owner.adopt(file, mode)
+                    os.fsync(file)
+                    if not _take_place(parent, temporary, name, etag):
+                        return None
+                    os.fsync(parent)
+                    return entry_of(name, os.fstat(file))
+                finally:
+                    with suppress(OSError):
+                        os.unlink(temporary, dir_fd=parent)
+
+    @_bounded(SHORT_S)
     def make_directory(self, path: EntryPath) -> None:
         """Create the directory and its missing parents. Raises EntryExists, WrongKind, StorageFull."""
         with (
@@ -154,6 +200,28 @@ class FolderFiles:
         """
         with self._opened_parent(path) as parent:
             descriptors.remove(parent, path[-1])
+
+    @_bounded(SHORT_S)
+    def weigh(self, paths: Sequence[EntryPath], *, most_entries: int) -> Usage:
+        """Return bytes and number of the entries and all that they hold; incomplete beyond
+        `most_entries`. Missing entries count nothing.
+        """
+        size = count = 0
+        with self._opened() as folder:
+            for path in paths:
+                with suppress(OSError):
+                    for found in _found_at(folder, path):
+                        if count >= most_entries:
+                            return Usage(size, count, is_complete=False)
+                        count += 1
+                        size += found.status.st_size if found.is_file else 0
+        return Usage(size, count, is_complete=True)
+
+    @_bounded(SHORT_S)
+    def taken_names(self, path: EntryPath, names: Collection[str]) -> list[str]:
+        """Return those of the names that the directory has. Raises EntryMissing, WrongKind."""
+        with self._opened() as folder, translated(path), descriptors.descend(folder, path) as directory:
+            return [name for name in names if entry_or_none(directory, name)]
 
     @_bounded(SHORT_S)
     def move(self, path: EntryPath, to: EntryPath, *, taken: NameTaken, batch: str) -> EntryPath | None:
@@ -214,6 +282,55 @@ class FolderFiles:
             trees.Copier(target._storage.owner, count, left_out).copy_content(source, place)
             descriptors.sync_filesystem(place)
         return left_out
+
+    @_bounded(COPY_S)
+    def unpack(
+        self, path: EntryPath, target: "FolderFiles", to: EntryPath, name: str, *, copying: "Copying"
+    ) -> tuple[EntryPath | None, list[str]]:
+        """Unpack an archive into the directory `to` of this or another folder: as the new directory
+        `name`, or among what is there if it is "". Return the path of the new directory (None if it
+        was skipped) and the names of members that were left out. Nothing appears before all is
+        unpacked. Raises ArchiveRefused, EntryExists, and what `copying.count` raises.
+        """
+        with (
+            self.open_file(path).stream as archive,
+            target._opened() as folder,
+            translated(to),
+            descriptors.descend(folder, to) as place,
+            _removed_at_the_end(folder, trash.new_batch(), target._storage.owner) as staging,
+        ):
+            owner = target._storage.owner
+            descriptors.make_directory(staging, _UNPACKED, owner)
+            with closing(descriptors.open_directory(staging, _UNPACKED)) as unpacked:
+                left_out = archives.unpack(archive, unpacked, owner=owner, spend=copying.count)
+                placing = target._placing(folder, copying.taken, copying.batch)
+                if name:
+                    return placing.place(staging, _UNPACKED, place, (*to, name)), left_out
+                trees.merge(unpacked, place, to, placing)
+                return to, left_out
+
+    def zip_stream(self, paths: Sequence[EntryPath]) -> Iterator[bytes]:
+        """Yield a ZIP archive of the entries with all that they hold, of the whole folder without any.
+        Missing ones are left out.
+        """
+        with self._opened() as folder:
+            found = _found_at_all(folder, paths) if paths else trees.walk(folder, leave_out=_UNLISTED)
+            yield from archives.zip_stream(found)
+
+    def search(self, path: EntryPath) -> Iterator[tuple[EntryPath, Entry]]:
+        """Yield all entries at any depth below the directory, with their paths in the folder. Raises
+        EntryMissing, WrongKind.
+        """
+        leave_out = _UNLISTED if path == ROOT else frozenset()
+        with self._opened() as folder, translated(path), descriptors.descend(folder, path) as directory:
+            for found in trees.walk(directory, leave_out=leave_out):
+                yield (*path, *found.path), entry_of(found.name, found.status)
+
+    async def arun(self, call: Callable[[], T], timeout_s: float = SHORT_S) -> T:
+        """Do as `run`, for coroutines."""
+        if self._calls is None:
+            return await asyncio.to_thread(call)
+        return await self._calls.arun(call, timeout_s=timeout_s)
 
     @_bounded(SHORT_S)
     def throw_away(self, path: EntryPath, *, batch: str) -> None:
@@ -316,7 +433,7 @@ class _NewFile:
             os.rename(self._temporary, name, src_dir_fd=self._parent, dst_dir_fd=self._parent)
             self._is_named = True
             os.fsync(self._parent)
-            return _entry(name, os.fstat(self._file))
+            return entry_of(name, os.fstat(self._file))
 
     def abandon(self) -> None:
         """Close everything, and remove the file unless it was committed."""
@@ -351,6 +468,45 @@ def _removed_at_the_end(folder: int, batch: str, owner: Owner) -> Iterator[int]:
                 descriptors.remove(waste, batch)
 
 
+def _take_place(directory: int, temporary: str, name: str, etag: str) -> bool:
+    """Give the name to the new file unless another writer was faster. What had the name has the
+    temporary one then.
+    """
+    if not etag:
+        try:
+            trees.move(directory, temporary, directory, name)
+        except FileExistsError:
+            return False
+        return True
+    if not trees.exchange(directory, temporary, directory, name):
+        os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+        return True
+    # Only now nobody can replace the old file any more: it is looked at once again.
+    if etag_of(os.stat(temporary, dir_fd=directory, follow_symlinks=False)) == etag:
+        return True
+    trees.exchange(directory, temporary, directory, name)
+    return False
+
+
+def _found_at(folder: int, path: EntryPath) -> Iterator[trees.Found]:
+    """Yield the entry `path` and, of a directory, all below it; their paths begin with its own."""
+    with descriptors.descend(folder, path[:-1]) as parent:
+        top = trees.Found(path, parent, os.stat(path[-1], dir_fd=parent, follow_symlinks=False))
+        yield top
+        if top.is_directory:
+            with closing(descriptors.open_directory(parent, path[-1])) as directory:
+                for found in trees.walk(directory):
+                    yield trees.Found((*path, *found.path), found.parent, found.status)
+
+
+def _found_at_all(folder: int, paths: Sequence[EntryPath]) -> Iterator[trees.Found]:
+    """Yield the entries and all below them; their paths begin with the name of the entry."""
+    for path in paths:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            for found in _found_at(folder, path):
+                yield trees.Found(found.path[len(path) - 1 :], found.parent, found.status)
+
+
 @contextmanager
 def _present(directory: int, name: str) -> Iterator[None]:
     """Check that the entry is there before the block. Raises FileNotFoundError."""
@@ -369,34 +525,6 @@ def _is_directory(parent: int, name: str) -> bool:
         return stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
     except FileNotFoundError:
         return False
-
-
-def _entry_or_none(directory: int, name: str) -> Entry | None:
-    """Return the entry, or None if it vanished after the directory was listed."""
-    try:
-        return _entry(name, os.stat(name, dir_fd=directory, follow_symlinks=False))
-    except FileNotFoundError:
-        return None
-
-
-def _entry(name: str, status: os.stat_result) -> Entry:
-    kind = _KINDS.get(stat.S_IFMT(status.st_mode), EntryKind.OTHER)
-    size_bytes = status.st_size if kind is EntryKind.FILE else 0
-    return Entry(name, kind, size_bytes, _instant(status.st_mtime), etag_of(status))
-
-
-def etag_of(status: os.stat_result) -> str:
-    """Return the entity tag of a file in this state."""
-    return f"{status.st_ino:x}-{status.st_size:x}-{status.st_mtime_ns:x}"
-
-
-_KINDS = {stat.S_IFREG: EntryKind.FILE, stat.S_IFDIR: EntryKind.DIRECTORY, stat.S_IFLNK: EntryKind.LINK}
-_LAST_INSTANT_S = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
-
-
-def _instant(seconds: float) -> datetime:
-    """Return the time, clamped to valid dates, because sessions may set any time on a file."""
-    return datetime.fromtimestamp(min(max(seconds, 0.0), _LAST_INSTANT_S), UTC)
 
 
 _ERRORS: dict[int | None, tuple[type[BerthError], str]] = {

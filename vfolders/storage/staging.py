@@ -24,7 +24,8 @@ from vfolders.core.uploads import IfExists, free_names
 from vfolders.storage import descriptors
 from vfolders.storage.base import Entry, EntryExists, EntryKind, StorageBackend
 from vfolders.storage.descriptors import closing
-from vfolders.storage.files import etag_of, translated
+from vfolders.storage.entries import etag_of
+from vfolders.storage.files import translated
 
 LEFT_AFTER_S = 3600.0
 _FRESH = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -263,7 +263,8 @@ class Copier:
                     path = found.path[:-1]
                     directory = opened.enter_context(descriptors.descend(target, path))
                 if found.is_directory:
-                    _make_directory(directory, found.name, self.owner)
+                    # Not synced: that would make copies of many directories slow.
+                    descriptors.make_directory(directory, found.name, self.owner, is_synced=False)
                 elif not self._copy_one(found.parent, found.name, found.status, directory, found.name):
                     self.left_out.append(found.path)
 
@@ -297,13 +298,6 @@ class Copier:
             os.ftruncate(file, os.fstat(content).st_size)
             self.owner.adopt(file, stat.S_IMODE(status.st_mode) & 0o777 | 0o600)
             os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
-
-
-def _make_directory(parent: int, name: str, owner: Owner) -> None:
-    """Create a directory without a sync, which would make a copy of many directories slow."""
-    os.mkdir(name, 0o755, dir_fd=parent)
-    with closing(descriptors.open_directory(parent, name)) as made:
-        owner.adopt(made, 0o755)
 
 
 def _data_ranges(file: int, size: int) -> Iterator[tuple[int, int]]:
