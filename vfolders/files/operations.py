@@ -71,8 +71,9 @@ class Wish:
     taken: NameTaken = NameTaken.REFUSE
 
 
-def operate(*, actor: Actor, folder_id: UUID, wish: Wish) -> FileOperation:
-    """Do as wished, at once if it is quick; the answer tells if it is done, or in progress.
+def operate(*, actor: Actor, folder_id: UUID, wish: Wish, is_at_once: bool = False) -> FileOperation:
+    """Do as wished, at once if it is quick or `is_at_once`; the answer tells if it is done, or in
+    progress.
 
     Raises NotFound, PermissionDenied, InvalidInput, EntryMissing, EntryExists (`fields` has the taken
     names), LimitExceeded, StorageUnavailable.
@@ -88,7 +89,7 @@ def operate(*, actor: Actor, folder_id: UUID, wish: Wish) -> FileOperation:
         request={"paths": paths, "to": to, "name": wish.name, "taken": wish.taken.value},
         batch=trash.new_batch(),
     )
-    is_quick = _is_quick(operation)
+    is_quick = is_at_once or _is_quick(operation)
     with transaction.atomic():
         operation.save(force_insert=True)
         changes = {"paths": ["/".join(path) for path in paths[:20]], "to": "/".join(to)}

@@ -70,11 +70,16 @@ def move_properties(source: VFolder, path: EntryPath, destination: VFolder, to: 
 
 
 @transaction.atomic
-def copy_properties(source: VFolder, path: EntryPath, destination: VFolder, to: EntryPath) -> None:
-    """Give copies of the properties at and below `path` to the copied entry."""
+def copy_properties(
+    source: VFolder, path: EntryPath, destination: VFolder, to: EntryPath, *, is_deep: bool
+) -> None:
+    """Give copies of the properties at `path`, with `is_deep` also of those below it, to the copied
+    entry.
+    """
     forget_properties(destination, to)
     old, new = key_of(path), key_of(to)
-    rows = DavProperty.objects.filter(_at_or_below(path), folder=source)[:MAX_PROPERTIES]
+    place = _at_or_below(path) if is_deep else Q(path=old)
+    rows = DavProperty.objects.filter(place, folder=source)[:MAX_PROPERTIES]
     DavProperty.objects.bulk_create(
         DavProperty(folder=destination, path=new + row.path[len(old) :], name=row.name, xml=row.xml)
         for row in rows

@@ -27,6 +27,7 @@ from common.errors import (
     InvalidInput,
     LimitExceeded,
     NotFound,
+    PermissionDenied,
     TooLarge,
 )
 from common.rest.actor import actor_of
@@ -34,12 +35,14 @@ from common.rest.errors import as_refusal
 from common.rest.request_body import Answer, RequestBody, with_body
 from common.token_scopes import FOR_FOLDERS, TokenScope
 from vfolders.access_watch import AccessWatch
-from vfolders.core.paths import UnsafePath
+from vfolders.core.paths import ROOT, UnsafePath
 from vfolders.core.permissions import Action
 from vfolders.files import service
 from vfolders.files.http_download import download
-from vfolders.models import VFolder
+from vfolders.files.operations import Wish, operate
+from vfolders.models import FileOperation, VFolder
 from vfolders.selectors import access_folder
+from vfolders.storage.trees import NameTaken
 from vfolders.uploads.whole_files import receive_file
 from vfolders.webdav import bodies, conditions, locks, multistatus, properties
 from vfolders.webdav.addresses import Address, OtherServer, parse_address, parse_reference
@@ -51,6 +54,7 @@ from vfolders.webdav.errors import (
     PreconditionFailed,
     UnsupportedBody,
 )
+from vfolders.webdav.locks import key_of
 from vfolders.webdav.multistatus import CONTENT_TYPE
 from vfolders.webdav.resources import PROTECTED, Resource, active_locks, describe, find, members, views
 
@@ -135,6 +139,16 @@ class DavView(APIView):
         properties.forget_properties(folder, resource.path)
         return HttpResponse(status=204)
 
+    def copy(self, request: Request, place: str = "") -> HttpResponse:
+        return self._transfer(self._existing(place), FileOperation.Kind.COPY, _depth(request))
+
+    def move(self, request: Request, place: str = "") -> HttpResponse:
+        if _depth(request) != _INFINITY:
+            raise InvalidInput(_("A directory is moved with all that it contains."))
+        resource, _folder = self._writable(place)
+        self._require_entry(resource)
+        return self._transfer(resource, FileOperation.Kind.MOVE, _INFINITY)
+
     def propfind(self, request: Request, place: str = "") -> HttpResponseBase:
         with _xml():
             wanted = bodies.parse_propfind(self._body())
@@ -202,6 +216,57 @@ class DavView(APIView):
         return HttpResponse(status=204)
 
     # Shared parts
+
+    def _transfer(self, source: Resource, kind: FileOperation.Kind, depth: str) -> HttpResponse:
+        """Copy or move an entry to the place that Destination names."""
+        target = self._destination(source)
+        if source.folder is None or target.folder is None or ROOT in (source.path, target.path):
+            raise PermissionDenied(_("Whole folders are neither copied nor moved by WebDAV."))
+        folder = access_folder(self._actor, target.folder.pk, Action.WRITE)
+        if (folder.pk, key_of(target.path)) == (source.folder.pk, key_of(source.path)):
+            raise PermissionDenied(_("The destination is where the entry is already."))
+        if target.is_there and self.request.headers.get("Overwrite", "T").upper() == "F":
+            raise PreconditionFailed(_("There is an entry at the destination already."))
+        self._require_parent(target)
+        tokens = self._check_conditions(source)
+        if kind is FileOperation.Kind.MOVE:
+            locks.require_unlocked(
+                self._actor, source.folder, source.path, tokens, is_deep=True, is_member=True
+            )
+        locks.require_unlocked(
+            self._actor, folder, target.path, tokens, is_deep=True, is_member=not target.is_there
+        )
+        self._carry_out(source, source.folder, target, folder, kind=kind, depth=depth)
+        return HttpResponse(status=204 if target.is_there else 201)
+
+    def _carry_out(
+        self, source: Resource, of: VFolder, target: Resource, folder: VFolder, *, kind: FileOperation.Kind, depth: str
+    ) -> None:  # fmt: skip
+        """Copy or move in the folders; what is at the destination goes to the trash of its folder."""
+        if source.is_directory and depth == "0":
+            if target.is_there:
+                service.delete_entry(actor=self._actor, folder_id=folder.pk, path="/".join(target.path))
+            service.make_directory(actor=self._actor, folder_id=folder.pk, path="/".join(target.path))
+        else:
+            wish = Wish(
+                kind=kind,
+                paths=["/".join(source.path)],
+                to="/".join(target.path[:-1]),
+                to_folder=folder.pk,
+                name=target.path[-1],
+                taken=NameTaken.REPLACE,
+            )
+            operate(actor=self._actor, folder_id=of.pk, wish=wish, is_at_once=True)
+        if kind is FileOperation.Kind.MOVE:
+            locks.forget_locks(of, source.path)
+            properties.move_properties(of, source.path, folder, target.path)
+        else:
+            properties.copy_properties(of, source.path, folder, target.path, is_deep=depth != "0")
+
+    def _destination(self, source: Resource) -> Resource:
+        if not (reference := self.request.headers.get("Destination", "").strip()):
+            raise InvalidInput(_("The header Destination is missing."))
+        return find(self._actor, self._place(reference))
 
     @property
     def _actor(self) -> Actor:

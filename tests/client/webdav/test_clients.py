@@ -12,8 +12,10 @@ from tests.conftest import People
 from tests.factories import make_token
 from tests.factories_folders import make_folder, make_storage_host
 from vfolders.models import VFolder
+from vfolders.selectors import mount_source
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.wide]
+ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
 SUITES = ("basic", "copymove", "props", "locks", "http")
 
 
@@ -36,7 +38,7 @@ def test_litmus_finds_no_fault(
 ) -> None:
     result = subprocess.run(
         ["litmus", "-k", f"{portal_url}/dav/data/", "me", token],
-        env={"PATH": "/usr/bin:/bin", "TESTS": suite, "HOME": str(tmp_path)},
+        env={**ENVIRONMENT, "TESTS": suite, "HOME": str(tmp_path)},
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -47,3 +49,88 @@ def test_litmus_finds_no_fault(
     assert summary is not None, result.stdout
     assert summary[2] == "0", result.stdout
     assert "SKIPPED" not in result.stdout
+
+
+def run(*command: str, home: Path, given: str = "") -> str:
+    """Return what a program says. Raises CalledProcessError with it."""
+    environment = {**ENVIRONMENT, "HOME": str(home)}
+    done = subprocess.run(
+        command,
+        env=environment,
+        cwd=home,
+        input=given,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def make_tree(top: Path) -> None:
+    (top / "sub" / "deeper").mkdir(parents=True)
+    (top / "a b?.txt").write_text("one")
+    (top / "sub" / "\u00e9;#%.bin").write_bytes(b"\0\xff" * 100_000)
+    (top / "sub" / "deeper" / "empty").touch()
+
+
+def content(top: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(top)): path.read_bytes()
+        for path in top.rglob("*")
+        if path.is_file() and ".berth-" not in str(path)
+    }
+
+
+def test_rclone_syncs_both_ways(folder: VFolder, token: str, portal_url: str, tmp_path: Path) -> None:
+    source, back = tmp_path / "source", tmp_path / "back"
+    make_tree(source)
+    password = run("rclone", "obscure", token, home=tmp_path).strip()
+    options = ("--webdav-url", f"{portal_url}/dav/", "--webdav-user", "me", "--webdav-pass", password)
+
+    run("rclone", "sync", str(source), ":webdav:data/in", *options, home=tmp_path)
+    run("rclone", "sync", ":webdav:data/in", str(back), *options, home=tmp_path)
+    assert content(back) == content(source) == content(Path(mount_source(folder)) / "in")
+
+    (source / "a b?.txt").unlink()
+    run("rclone", "sync", str(source), ":webdav:data/in", *options, home=tmp_path)
+    run("rclone", "move", ":webdav:data/in/sub", ":webdav:data/moved", *options, home=tmp_path)
+    assert content(Path(mount_source(folder)) / "moved") == content(source / "sub")
+    assert "data/" in run("rclone", "lsf", ":webdav:", *options, home=tmp_path)
+
+
+def test_cadaver_moves_locks_and_deletes(
+    folder: VFolder, token: str, portal_url: str, tmp_path: Path
+) -> None:
+    (tmp_path / ".netrc").write_text(f"machine localhost login me password {token}\n")
+    (tmp_path / ".netrc").chmod(0o600)
+    (tmp_path / "a.txt").write_text("content")
+    said = run(
+        "cadaver", f"{portal_url}/dav/data/", home=tmp_path,
+        given="mkcol one\nput a.txt one/a.txt\nlock one/a.txt\nunlock one/a.txt\ncopy one two\nmove one/a.txt b.txt\n"
+        "propset b.txt color red\npropget b.txt color\nget b.txt back.txt\nls two\nrmcol one\nquit\n",
+    )  # fmt: skip
+    assert "failed" not in said.lower(), said
+    assert "red" in said
+    assert (tmp_path / "back.txt").read_text() == "content"
+    assert set(content(Path(mount_source(folder)))) == {"b.txt", "two/a.txt"}
+
+
+def test_davfs_is_a_file_system(folder: VFolder, token: str, portal_url: str, tmp_path: Path) -> None:
+    place = tmp_path / "drive"
+    place.mkdir()
+    secrets, settings = tmp_path / "secrets", tmp_path / "davfs2.conf"
+    secrets.write_text(f'{portal_url}/dav/data/ me "{token}"\n')
+    secrets.chmod(0o600)
+    settings.write_text(f"secrets {secrets}\ndelay_upload 0\nuse_locks 1\n")
+    run("mount.davfs", "-o", f"conf={settings}", f"{portal_url}/dav/data/", str(place), home=tmp_path)
+    try:
+        make_tree(place / "tree")
+        (place / "tree" / "a b?.txt").rename(place / "renamed.txt")
+        assert (place / "renamed.txt").read_text() == "one"
+    finally:
+        run("umount", str(place), home=tmp_path)  # waits for uploads
+    stored = content(Path(mount_source(folder)))
+    assert stored["renamed.txt"] == b"one"
+    assert len(stored) == 3
