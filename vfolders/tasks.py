@@ -12,6 +12,7 @@ from vfolders.hosts.health import check_hosts
 from vfolders.models import StorageHost
 from vfolders.reports import directories, samples
 from vfolders.sharing.service import remove_ended_shares as remove_shares
+from vfolders.uploads import resumable
 
 
 @shared_task(name=TaskName.PURGE_FOLDERS.value, soft_time_limit=1800, time_limit=1860)
@@ -90,3 +91,14 @@ def run_file_operations(operation_id: str = "") -> None:
         return
     for late in operations.late_operations():
         enqueue_on_commit(TaskName.RUN_FILE_OPERATIONS, operation_id=str(late))
+
+
+@shared_task(name=TaskName.SETTLE_UPLOADS.value, soft_time_limit=1800, time_limit=1860)
+def settle_uploads() -> None:
+    """Remove expired uploads and what killed processes left of others; finish those that lack only
+    their name.
+    """
+    with try_exclusive("vfolders.uploads") as is_mine:
+        if is_mine:
+            resumable.settle_uploads()
+            resumable.remove_leftovers()

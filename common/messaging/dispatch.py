@@ -51,6 +51,7 @@ class TaskName(StrEnum):
     COUNT_DIRECTORIES = "vfolders.count_directories"
     SAMPLE_SIZES = "vfolders.sample_sizes"
     RUN_FILE_OPERATIONS = "vfolders.run_file_operations"
+    SETTLE_UPLOADS = "vfolders.settle_uploads"
     PURGE_SIGN_INS = "accounts.purge_sign_ins"
     CONTINUE_OFFBOARDINGS = "accounts.continue_offboardings"
     CONTINUE_IMPORTS = "accounts.continue_imports"

@@ -154,6 +154,7 @@ class Crossing:
             "session_id": str(world.session.pk),
             "folder_id": str(world.folder.pk),
             "operation_id": str(world.file_operation.pk),
+            "upload_id": str(world.upload.pk),
             "array_id": str(world.array.pk),
             "keypair_id": str(world.keypair.pk),
             "ssh_key_id": str(world.ssh_key.pk),

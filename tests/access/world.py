@@ -59,7 +59,7 @@ from tests.factories_entrance import make_invitation
 from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_sessions import Place, make_place
 from vfolders.core.paths import TRASH
-from vfolders.models import FileOperation, VFolder
+from vfolders.models import FileOperation, Upload, VFolder
 from vfolders.selectors import files_of
 from vfolders.storage.base import EntryMissing
 
@@ -80,6 +80,7 @@ class World:
     array: SessionArray
     folder: VFolder
     file_operation: FileOperation
+    upload: Upload
     keypair: KeyPair
     ssh_key: SshKey
     notification: Notification
@@ -119,6 +120,7 @@ class World:
             "session_id": uuid4() if is_absent else self.session.pk,
             "array_id": uuid4() if is_absent else self.array.pk,
             "folder_id": uuid4() if is_absent else self.folder.pk,
+            "upload_id": uuid4() if is_absent else self.upload.pk,
             "agent_id": 10**9 if is_absent else self.place.agent.pk,
             "image_id": 10**9 if is_absent else self.place.image.pk,
             "device_id": 10**9 if is_absent else self.device.pk,
@@ -354,6 +356,13 @@ def make_world(root: Path) -> World:
         folder=(folder := make_folder(place.owner, name="data")),
         file_operation=FileOperation.objects.create(
             kind="copy", source=folder, folder=folder, user=place.owner, request={}, ended_at=clock.now()
+        ),
+        upload=Upload.objects.create(
+            folder=folder,
+            user=place.owner,
+            path="b",
+            length_bytes=3,
+            expires_at=clock.now() + timedelta(days=1),
         ),
         keypair=KeyPair.objects.get(user=place.owner, name="test"),
         ssh_key=add_ssh_key(actor=factories.actor_for(place.owner), public_key=factories.make_public_key()),

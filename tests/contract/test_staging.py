@@ -111,6 +111,6 @@ def test_what_killed_processes_left_is_removed(staging: Staging, inside: Path) -
     for name in ("written-now", "left", "known"):
         os.utime(inside / UPLOADS_DIRECTORY / name, (0, os.stat(inside).st_mtime - LEFT_AFTER_S - 60))
 
-    assert staging.remove_leftovers(lambda names: {"known"} & set(names)) == 1
+    assert staging.remove_leftovers({"known"}) == 1
     assert {each.name for each in (inside / UPLOADS_DIRECTORY).iterdir()} == {"written-now", "known", "fresh"}
     writing.close()

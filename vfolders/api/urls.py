@@ -9,6 +9,7 @@ from vfolders.api.life_cycle import (
     FolderRestoreView,
     TrashView,
 )
+from vfolders.api.uploads import UploadListView, UploadView
 from vfolders.api.views import (
     DirectoryView,
     FileView,
@@ -54,6 +55,10 @@ urlpatterns = [
     path("storage/hosts/", usage.HostTotalListView.as_view(), name="api-host-storage"),
     path(
         "storage-hosts/<int:storage_host_id>/limits/", usage.HostLimitsView.as_view(), name="api-host-limits"
+    ),
+    path("folders/<uuid:folder_id>/uploads/", UploadListView.as_view(), name="api-folder-uploads"),
+    path(
+        "folders/<uuid:folder_id>/uploads/<uuid:upload_id>/", UploadView.as_view(), name="api-folder-upload"
     ),
     path("folders/<uuid:folder_id>/directories/", DirectoryView.as_view(), name="api-folder-directories"),
     path("folders/<uuid:folder_id>/entries/", entries.EntriesView.as_view(), name="api-folder-entries"),

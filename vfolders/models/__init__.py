@@ -7,6 +7,7 @@ from vfolders.models.file_operation import FileOperation
 from vfolders.models.folder import VFolder
 from vfolders.models.share import FolderShare
 from vfolders.models.storage_host import StorageGrant, StorageHost
+from vfolders.models.upload import Upload
 from vfolders.models.usage import DirectoryCount, QuotaWarning, SizeSample
 from vfolders.models.webdav import DavLock, DavProperty
 
@@ -21,5 +22,6 @@ __all__ = [
     "SizeSample",
     "StorageGrant",
     "StorageHost",
+    "Upload",
     "VFolder",
 ]

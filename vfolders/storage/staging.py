@@ -182,9 +182,9 @@ class Staging:
                 os.unlink(name, dir_fd=aside)
             self._tidy(folder)
 
-    def remove_leftovers(self, is_known: Callable[[Collection[str]], Collection[str]]) -> int:
+    def remove_leftovers(self, known: Collection[str]) -> int:
         """Remove what killed processes left: files that nobody has locked or changed for LEFT_AFTER_S,
-        except for those that `is_known` returns. Return their number.
+        except for the `known` names. Return their number.
         """
         with self._storage.opened(self._folder_id) as folder, translated(()):
             try:
@@ -192,9 +192,8 @@ class Staging:
             except (FileNotFoundError, NotADirectoryError):
                 return 0
             with closing(aside):
-                old = [name for name in os.listdir(aside) if _is_old(aside, name)]
-                gone = set(old) - set(is_known(old)) if old else set()
-                removed = sum(_remove_unlocked(aside, name) for name in gone)
+                old = [name for name in os.listdir(aside) if name not in known and _is_old(aside, name)]
+                removed = sum(_remove_unlocked(aside, name) for name in old)
             self._tidy(folder)
         return removed
 

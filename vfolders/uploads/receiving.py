@@ -13,7 +13,7 @@ from typing import TypeVar
 from asgiref.sync import sync_to_async
 from django.db import connection
 
-from common.errors import BerthError, InvalidInput
+from common.errors import BerthError, InvalidInput, NotFound, PermissionDenied
 from common.i18n import gettext as _
 from common.rest.request_body import ClientGone, RequestBody
 from vfolders import usage
@@ -103,6 +103,7 @@ class Receiver:
         self._synced = offset
         self._check_at = time.monotonic() + RECHECK_S
         self.offset = offset
+        self.is_right_lost = False
 
     async def receive(self, body: RequestBody, *, most_bytes: int | None = None) -> None:
         """Write the body, at most up to `most_bytes` of the file, and sync it.
@@ -143,7 +144,11 @@ class Receiver:
         return end
 
     def _check(self, size_bytes: int) -> None:
-        self._watch.check()
+        try:
+            self._watch.check()
+        except (PermissionDenied, NotFound):
+            self.is_right_lost = True
+            raise
         self._check_at = time.monotonic() + RECHECK_S
         if self._meter.lacks(size_bytes):
             self._meter.reserve(size_bytes)
