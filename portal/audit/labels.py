@@ -110,6 +110,7 @@ ACTIONS = {
     "vfolders.set_folder_quota": gettext_noop("Quota of a folder set"),
     "vfolders.set_host_limits": gettext_noop("Limits of a storage host set"),
     "vfolders.write_file": gettext_noop("File written"),
+    "vfolders.write_files": gettext_noop("Files written"),
     "vfolders.make_directory": gettext_noop("Directory created"),
     "vfolders.copy_entries": gettext_noop("Files copied"),
     "vfolders.move_entries": gettext_noop("Files moved"),

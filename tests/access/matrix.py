@@ -474,6 +474,7 @@ GET    api-folder-root                     401        404        404        404 
 GET    api-folder-file                     401        404        404        404        200        404        200        200        403        403
 PUT    api-folder-file                     401        404        404        404        200        404        200        200        403        403
 DELETE api-folder-file                     401        404        404        404        204        404        204        204        403        403
+POST   api-folder-bundles                  401        404        404        404        200        404        200        200        403        403
 GET    api-folder-uploads                  401        404        404        404        200        404        200        200        403        403
 POST   api-folder-uploads                  401        404        404        404        412        404        412        412        403        403
 GET    api-folder-upload                   401        404        404        404        200        404        404        404        403        403
@@ -538,7 +539,7 @@ PRIVATE = frozenset({
     "api-folder-entries", "api-file-operation",
     "api-folder-zip", "api-folder-search", "api-folder-text",
     "api-folder-trash", "api-session-files", "api-session-stat", "api-session-content", "api-session-archive",
-    "api-folder-uploads", "api-folder-upload",
+    "api-folder-bundles", "api-folder-uploads", "api-folder-upload",
     "callbacks", "api-callback-secret", "new-template",
     "dotfiles", "api-dotfiles", "api-dotfile", "api-startup-script",
 })  # fmt: skip

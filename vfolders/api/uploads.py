@@ -29,6 +29,7 @@ from common.rest.request_body import Answer, RequestBody, with_body
 from common.token_scopes import FOR_FOLDERS
 from vfolders.access_watch import AccessWatch
 from vfolders.api.negotiation import AnyAccept
+from vfolders.api.parameters import IF_EXISTS, if_exists_of
 from vfolders.core.permissions import Action
 from vfolders.core.uploads import (
     CHECKSUMS,
@@ -43,6 +44,7 @@ from vfolders.core.uploads import (
 from vfolders.models import Upload
 from vfolders.selectors import access_folder
 from vfolders.uploads import resumable
+from vfolders.uploads.bundles import BundleReceiver
 
 VERSION = "1.0.0"
 EXTENSIONS = (
@@ -193,6 +195,58 @@ class UploadListView(TusView):
             return Answer(201, headers={"Location": _address(upload), **_progress(joined)})
 
         return with_body(request._request, join)
+
+
+class BundledFileOut(serializers.Serializer[Any]):
+    path = serializers.CharField(help_text="Path in the folder.")
+    size_bytes = serializers.IntegerField(required=False)
+    error = ErrorOut(required=False, help_text="Only if this file was refused.")
+
+
+class BundleOut(serializers.Serializer[Any]):
+    files = BundledFileOut(many=True)
+    error = ErrorOut(
+        required=False, help_text="Only if the bundle ended early: files without a result are not stored."
+    )
+
+
+class BundleView(APIView):
+    is_private = True
+    token_scopes = FOR_FOLDERS
+    content_negotiation_class = AnyAccept
+    streamed_methods = frozenset({"POST"})
+
+    @extend_schema(
+        operation_id="write_files",
+        parameters=[IF_EXISTS],
+        request={"application/octet-stream": OpenApiTypes.BINARY},
+        responses={200: BundleOut, **_REFUSALS},
+    )
+    def post(self, request: Request, folder_id: UUID) -> HttpResponse:
+        """Create or replace many small files, of at most 1 MiB each, in one request.
+
+        The body is one file after another: a line of JSON, {"path": "dir/a.txt", "size": 3}, then the
+        bytes. Each file is stored whole or not at all; the answer tells of each.
+        """
+        actor = actor_of(request)
+        folder = access_folder(actor, folder_id, Action.WRITE)
+        receiver = BundleReceiver(
+            actor=actor,
+            folder=folder,
+            if_exists=if_exists_of(request),
+            watch=_watch(request, actor, folder_id),
+        )
+
+        async def receive(body: RequestBody) -> Answer:
+            try:
+                await receiver.receive(body)
+            except BerthError as error:
+                if not receiver.results:
+                    raise
+                return Answer(content={"files": receiver.results, "error": error.to_json()})
+            return Answer(content={"files": receiver.results})
+
+        return with_body(request._request, receive)
 
 
 class UploadView(TusView):

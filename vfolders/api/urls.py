@@ -9,7 +9,7 @@ from vfolders.api.life_cycle import (
     FolderRestoreView,
     TrashView,
 )
-from vfolders.api.uploads import UploadListView, UploadView
+from vfolders.api.uploads import BundleView, UploadListView, UploadView
 from vfolders.api.views import (
     DirectoryView,
     FileView,
@@ -56,6 +56,7 @@ urlpatterns = [
     path(
         "storage-hosts/<int:storage_host_id>/limits/", usage.HostLimitsView.as_view(), name="api-host-limits"
     ),
+    path("folders/<uuid:folder_id>/bundles/", BundleView.as_view(), name="api-folder-bundles"),
     path("folders/<uuid:folder_id>/uploads/", UploadListView.as_view(), name="api-folder-uploads"),
     path(
         "folders/<uuid:folder_id>/uploads/<uuid:upload_id>/", UploadView.as_view(), name="api-folder-upload"

@@ -25,6 +25,7 @@ from common.token_scopes import FOR_FOLDERS
 from vfolders import services, trash
 from vfolders.access_watch import AccessWatch
 from vfolders.api.negotiation import AnyAccept
+from vfolders.api.parameters import IF_EXISTS, if_exists_of
 from vfolders.api.serializers import (
     DirectoryCreateInput,
     DirectoryOut,
@@ -37,7 +38,6 @@ from vfolders.api.serializers import (
 from vfolders.core.modes import FolderMode
 from vfolders.core.paths import parse_path
 from vfolders.core.permissions import Action
-from vfolders.core.uploads import IfExists
 from vfolders.files import service
 from vfolders.files.http_download import download
 from vfolders.models import VFolder
@@ -46,13 +46,6 @@ from vfolders.uploads.whole_files import receive_file
 
 _RANGE = OpenApiParameter(
     "Range", OpenApiTypes.STR, OpenApiParameter.HEADER, description="Range of bytes, as bytes=<first>-<last>."
-)
-_IF_EXISTS = OpenApiParameter(
-    "if_exists",
-    OpenApiTypes.STR,
-    enum=[choice.value for choice in IfExists],
-    description="If the name is taken: replace the file (default), keep both, the new one with a number, or "
-    "refuse (409).",
 )
 _REFUSALS = {403: ErrorOut, 404: ErrorOut, 409: ErrorOut}
 
@@ -192,7 +185,7 @@ class FileView(APIView):
 
     @extend_schema(
         operation_id="write_file",
-        parameters=[_IF_EXISTS],
+        parameters=[IF_EXISTS],
         request={"application/octet-stream": OpenApiTypes.BINARY},
         responses={200: EntryOut, 400: ErrorOut, 422: ErrorOut, **_REFUSALS},
     )
@@ -204,7 +197,7 @@ class FileView(APIView):
         folder = access_folder(actor, folder_id, Action.WRITE)
         with invalid_field("path"):
             components = parse_path(path)
-        if_exists = _if_exists(request)
+        if_exists = if_exists_of(request)
         watch = AccessWatch(actor, folder_id, Action.WRITE, login=request_login(request))
 
         async def receive(body: RequestBody) -> Answer:
@@ -231,8 +224,3 @@ def _directory(request: Request, folder_id: UUID, path: str) -> Response:
 def _plain(request: Request) -> HttpRequest:
     """Return Django's request: DRF takes a body without Content-Length (chunked) for an empty one."""
     return request._request
-
-
-def _if_exists(request: Request) -> IfExists:
-    with invalid_field("if_exists"):
-        return IfExists(request.query_params.get("if_exists", IfExists.REPLACE))

@@ -14,11 +14,11 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from django.utils.translation import gettext as _
 
-from common.errors import Conflict
+from common.errors import BerthError, Conflict
 from vfolders.core.paths import UPLOADS_DIRECTORY, EntryPath
 from vfolders.core.uploads import IfExists, free_names
 from vfolders.storage import descriptors
@@ -174,6 +174,39 @@ class Staging:
         modified_at = datetime.fromtimestamp(status.st_mtime, UTC)
         entry = Entry(name, EntryKind.FILE, status.st_size, modified_at, etag_of(status))
         return Published((*path[:-1], name), entry, replaced_bytes)
+
+    def publish_all(
+        self, contents: Sequence[tuple[EntryPath, bytes]], if_exists: IfExists
+    ) -> list[Published | BerthError]:
+        """Write these small files aside, sync them, then give each its name; return for each what became
+        of it, in order. Faster than one after another, because the disk syncs them together.
+        """
+        outcomes: list[Published | BerthError] = []
+        staged: list[StagedFile] = []
+        try:
+            for _path, content in contents:
+                staged.append(self.create(uuid4().hex))
+                staged[-1].writer_of([content], 0)()
+            for each in staged:
+                each.syncer()()
+            for each, (path, _content) in zip(staged, contents, strict=True):
+                outcomes.append(self._publish_or_remove(each, path, if_exists))
+        finally:
+            for each in staged:
+                each.close()
+            for each in staged[len(outcomes) :]:
+                with suppress(BerthError):
+                    self.remove(each.name)
+        return outcomes
+
+    def _publish_or_remove(
+        self, staged: StagedFile, path: EntryPath, if_exists: IfExists
+    ) -> Published | BerthError:
+        try:
+            return self.publish(staged, path, if_exists)
+        except BerthError as error:
+            self.remove(staged.name)
+            return error
 
     def remove(self, name: str) -> None:
         """Remove a staged file; succeeds if it is absent."""

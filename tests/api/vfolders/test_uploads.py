@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -250,3 +251,47 @@ def test_an_upload_whose_process_died_at_its_end_is_finished(
     assert tus.head(url)["Upload-Offset"] == "3"
     assert ((inside / "a").read_bytes(), [each.name for each in inside.iterdir()]) == (b"abc", ["a"])
     assert Upload.objects.get().state == UploadState.FINISHED
+
+
+def bundle(*files: tuple[str, bytes]) -> bytes:
+    lines = (
+        json.dumps({"path": path, "size": len(content)}).encode() + b"\n" + content for path, content in files
+    )
+    return b"".join(lines)
+
+
+def test_a_bundle_stores_many_files_and_tells_of_each(tus: Tus, inside: Path, folder: VFolder) -> None:
+    url = f"/api/v1/folders/{folder.pk}/bundles/"
+    files = [(f"d{number % 3}/{number}.txt", b"x" * number) for number in range(300)]
+    wrong = [("../out", b"x"), ("", b"x"), ("d0", b"a directory")]
+    answer = tus._api.post(
+        url, bundle(*files, *wrong, ("last", b"")), content_type="application/octet-stream"
+    )
+    results = answer.json()["files"]
+    assert answer.status_code == 200
+    assert [each["path"] for each in results if "error" not in each] == [*(path for path, _ in files), "last"]
+    assert [each["path"] for each in results if "error" in each] == ["../out", "", "d0"]
+    assert all((inside / path).read_bytes() == content for path, content in files)
+    assert sorted(each.name for each in inside.iterdir()) == ["d0", "d1", "d2", "last"]
+    assert size_of(folder) == sum(range(300))
+
+    both = tus._api.post(
+        f"{url}?if_exists=refuse", bundle(("last", b"y")), content_type="application/octet-stream"
+    )
+    assert both.json()["files"][0]["error"]["code"] == "exists"
+
+
+def test_a_broken_bundle_keeps_what_was_whole(tus: Tus, inside: Path, folder: VFolder) -> None:
+    url = f"/api/v1/folders/{folder.pk}/bundles/"
+    for broken in (
+        b"no json\n",
+        b'{"path": "b", "size": -1}\n',
+        b'{"path": "b", "size": 5}\nabc',
+        b"[" * 100_000,
+    ):
+        body = bundle(("a", b"1")) + broken
+        answer = tus._api.post(url, body, content_type="application/octet-stream").json()
+        assert ([each["path"] for each in answer["files"]], answer["error"]["code"]) == (["a"], "invalid")
+    assert [each.name for each in inside.iterdir()] == ["a"]
+    huge = b'{"path": "b", "size": 2000000}\n'
+    assert tus._api.post(url, huge, content_type="application/octet-stream").status_code == 400
