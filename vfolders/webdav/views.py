@@ -134,7 +134,7 @@ class DavView(APIView):
         if resource.is_directory and _depth(request) != _INFINITY:
             raise InvalidInput(_("A directory is deleted with all that it contains."))
         self._require_change(resource, folder, is_deep=True, is_member=True)
-        service.delete_entry(actor=self._actor, folder_id=folder.pk, path="/".join(resource.path))
+        service.trash_entries(actor=self._actor, folder_id=folder.pk, paths=["/".join(resource.path)])
         locks.forget_locks(folder, resource.path)
         properties.forget_properties(folder, resource.path)
         return HttpResponse(status=204)
@@ -245,7 +245,7 @@ class DavView(APIView):
         """Copy or move in the folders; what is at the destination goes to the trash of its folder."""
         if source.is_directory and depth == "0":
             if target.is_there:
-                service.delete_entry(actor=self._actor, folder_id=folder.pk, path="/".join(target.path))
+                service.trash_entries(actor=self._actor, folder_id=folder.pk, paths=["/".join(target.path)])
             service.make_directory(actor=self._actor, folder_id=folder.pk, path="/".join(target.path))
         else:
             wish = Wish(

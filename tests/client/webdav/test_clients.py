@@ -86,18 +86,21 @@ def content(top: Path) -> dict[str, bytes]:
 def test_rclone_syncs_both_ways(folder: VFolder, token: str, portal_url: str, tmp_path: Path) -> None:
     source, back = tmp_path / "source", tmp_path / "back"
     make_tree(source)
-    password = run("rclone", "obscure", token, home=tmp_path).strip()
-    options = ("--webdav-url", f"{portal_url}/dav/", "--webdav-user", "me", "--webdav-pass", password)
+    # As the page says.
+    run(
+        "rclone", "config", "create", "berth", "webdav", f"url={portal_url}/dav/", "vendor=other", "user=me",
+        f"pass={token}", home=tmp_path,
+    )  # fmt: skip
 
-    run("rclone", "sync", str(source), ":webdav:data/in", *options, home=tmp_path)
-    run("rclone", "sync", ":webdav:data/in", str(back), *options, home=tmp_path)
+    run("rclone", "sync", str(source), "berth:data/in", home=tmp_path)
+    run("rclone", "sync", "berth:data/in", str(back), home=tmp_path)
     assert content(back) == content(source) == content(Path(mount_source(folder)) / "in")
 
     (source / "a b?.txt").unlink()
-    run("rclone", "sync", str(source), ":webdav:data/in", *options, home=tmp_path)
-    run("rclone", "move", ":webdav:data/in/sub", ":webdav:data/moved", *options, home=tmp_path)
+    run("rclone", "sync", str(source), "berth:data/in", home=tmp_path)
+    run("rclone", "move", "berth:data/in/sub", "berth:data/moved", home=tmp_path)
     assert content(Path(mount_source(folder)) / "moved") == content(source / "sub")
-    assert "data/" in run("rclone", "lsf", ":webdav:", *options, home=tmp_path)
+    assert "data/" in run("rclone", "lsf", "berth:", home=tmp_path)
 
 
 def test_cadaver_moves_locks_and_deletes(
