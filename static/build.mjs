@@ -12,8 +12,8 @@ const source = join(here, "src");
 const root = dirname(here);
 const target = join(process.env.BERTH_ASSETS_OUT || join(root, "var", "assets"), "berth");
 
-const SCRIPTS = ["theme", "frame", "terminal", "logs", "upload", "launcher", "lists", "passkeys", "charts"];
-const STYLES = ["frame", "terminal", "charts", "admin"];
+const SCRIPTS = ["theme", "frame", "terminal", "logs", "upload", "browser", "editor", "launcher", "lists", "passkeys", "charts"];
+const STYLES = ["frame", "browser", "terminal", "charts", "admin"];
 
 const xtermUnderPolicy = {
   name: "xterm-under-policy",

@@ -121,6 +121,11 @@ POST   folder-restore-many                 in         200        200        200 
 POST   folder-purge-many                   in         200        200        200        200        200        200        200        200        200  folders
 GET    folder                              in         404        404        404        200        404        200        200        403        403
 GET    folder-download                     in         404        404        404        200        404        200        200        403        403  ?file
+GET    folder-file                         in         404        404        404        200        404        200        200        403        403  ?file
+GET    folder-image                        in         404        404        404        409        404        409        409        403        403  ?file
+GET    folder-deleted                      in         404        404        404        200        404        200        200        403        403
+POST   folder-deleted                      in         404        404        404        302        404        302        302        403        403  batch
+POST   folder-empty-deleted                in         404        404        404        302        404        302        302        403        403  confirm
 POST   folder-upload                       in         404        404        404        302        404        302        302        403        403  upload
 POST   folder-make-directory               in         404        404        404        302        404        302        302        403        403  name
 GET    folder-delete-entry                 in         404        404        404        200        404        200        200        403        403  ?file
@@ -535,7 +540,7 @@ GET    app-port                            401        401
 # admin: what is in files, logs and sessions, and how the owner signs in. Else they see what the owner sees.
 PRIVATE = frozenset({
     "api-logins", "security", "oidc", "oidc-callback", "app-open", "app-authorize", "session-terminal", "session-log", "folder",
-    "folder-download", "folder-delete-entry", "api-folder-root", "api-folder-file", "api-directory-usage", "api-session-logs",
+    "folder-download", "folder-file", "folder-image", "folder-deleted", "folder-delete-entry", "api-folder-root", "api-folder-file", "api-directory-usage", "api-session-logs",
     "api-folder-entries", "api-file-operation",
     "api-folder-zip", "api-folder-search", "api-folder-text",
     "api-folder-trash", "api-session-files", "api-session-stat", "api-session-content", "api-session-archive",

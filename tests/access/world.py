@@ -324,6 +324,7 @@ class World:
             "columns": {"table": "sessions", "column": ["status"], "back": "/sessions/"},
             "sessions": {"session": [str(self.session.pk)]},
             "rename-file": {"kind": "move", "paths": [FILE], "name": "renamed", "taken": "replace"},
+            "batch": {"batch": BATCH},
             "file-paths": {"paths": [FILE]},
             "text": {"text": "new", "etag": "of another time"},
             "folders": {"folder": [str(self.folder.pk)], "confirm": "delete 1"},

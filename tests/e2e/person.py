@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 
@@ -186,8 +187,8 @@ class Person:
             self.put_file(folder_id, file_name, text)
         return folder_id
 
-    def put_file(self, folder_id: str, name: str, text: str) -> None:
-        url = f"folders/{folder_id}/files/{name}"
+    def put_file(self, folder_id: str, name: str, text: str | bytes) -> None:
+        url = f"folders/{folder_id}/files/{quote(name)}"
         self._http.put(
             url, content=text, headers={"Content-Type": "application/octet-stream"}
         ).raise_for_status()

@@ -62,6 +62,17 @@ def download(request: HttpRequest, opened: OpenFile, name: str, watch: Watch) ->
     return response
 
 
+def show(request: HttpRequest, opened: OpenFile, media_type: str, watch: Watch) -> HttpResponseBase:
+    """Return a response that browsers display as this type of image, in a sandbox of its own if it is
+    opened alone. Takes ownership of `opened`.
+    """
+    response = download(request, opened, "", watch)
+    response["Content-Disposition"] = "inline"
+    if response.status_code in {200, 206}:
+        response["Content-Type"] = media_type
+    return response
+
+
 def _answer(request: HttpRequest, opened: OpenFile, watch: Watch) -> HttpResponseBase:
     modified_s = int(opened.modified_at.timestamp())
     unchanged = get_conditional_response(request, etag=quote_etag(opened.etag), last_modified=modified_s)

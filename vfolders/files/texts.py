@@ -59,8 +59,10 @@ def read_text(*, actor: Actor, folder_id: UUID, path: str) -> Text:
     opened = files.open_file(existing_path(folder, path))
     content = _content(files, opened)
     text, encoding = decode(content)
-    newline = "\r\n" if "\r\n" in text else "\n"
-    return Text(text.replace("\r\n", "\n"), encoding, newline, opened.etag)
+    breaks = text.count("\r\n")
+    if breaks and breaks == text.count("\n") == text.count("\r"):
+        return Text(text.replace("\r\n", "\n"), encoding, "\r\n", opened.etag)
+    return Text(text, encoding, "\n", opened.etag)  # mixed ones stay as they are
 
 
 def _content(files: FolderFiles, opened: OpenFile) -> bytes:

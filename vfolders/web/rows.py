@@ -120,7 +120,7 @@ def page_url(url_name: str, folder_id: UUID, path: EntryPath = ()) -> str:
 def entry_row(folder_id: UUID, directory: EntryPath, entry: Entry) -> EntryRow:
     path = (*directory, entry.name)
     can_name = is_addressable(entry.name)
-    opens_by = {EntryKind.FILE: "folder-download", EntryKind.DIRECTORY: "folder"}.get(entry.kind, "")
+    opens_by = {EntryKind.FILE: "folder-file", EntryKind.DIRECTORY: "folder"}.get(entry.kind, "")
     return EntryRow(
         name=display_name(entry.name),
         icon=_ICONS[entry.kind],

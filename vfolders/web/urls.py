@@ -1,6 +1,6 @@
 from django.urls import path
 
-from vfolders.web import connect, life_cycle, lists, views
+from vfolders.web import connect, life_cycle, lists, previews, views
 
 urlpatterns = [
     path("", views.data, name="data"),
@@ -10,6 +10,10 @@ urlpatterns = [
     path("restore/", lists.restore_many, name="folder-restore-many"),
     path("purge/", lists.purge_many, name="folder-purge-many"),
     path("<uuid:folder_id>/", views.folder_page, name="folder"),
+    path("<uuid:folder_id>/file/", previews.file_page, name="folder-file"),
+    path("<uuid:folder_id>/deleted/", previews.deleted_files, name="folder-deleted"),
+    path("<uuid:folder_id>/deleted/empty/", previews.empty_deleted, name="folder-empty-deleted"),
+    path("<uuid:folder_id>/image/", previews.image, name="folder-image"),
     path("<uuid:folder_id>/download/", views.download_file, name="folder-download"),
     path("<uuid:folder_id>/upload/", views.upload_files, name="folder-upload"),
     path("<uuid:folder_id>/directories/", views.make_directory, name="folder-make-directory"),

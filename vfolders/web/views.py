@@ -75,6 +75,7 @@ def folder_page(request: HttpRequest, folder_id: UUID) -> HttpResponse:
         "size": size_words(folder),
         "above": [] if is_fragment(request) else _exceeded_limit_messages(folder),
         "title": display_name(path[-1]) if path else folder.name,
+        "path": "/".join(path),
         "session_path": "/".join(("/home/work", folder.name, *map(display_name, path))),
         "crumbs": crumbs(folder_id, folder.name, path),
         "page": page,

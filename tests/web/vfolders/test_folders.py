@@ -101,7 +101,7 @@ def test_the_browser_lists_directories_files_and_the_way_back(
     assert "c &amp; d?.txt" in page
     assert "2 KiB" in page
     assert f'href="/data/{folder.pk}/?path=a"' in page
-    assert f"/data/{folder.pk}/download/?path=a%2Fb%2Fc+%26+d%3F.txt" in page
+    assert f"/data/{folder.pk}/file/?path=a%2Fb%2Fc+%26+d%3F.txt" in page
     assert f'data-upload-url="/api/v1/folders/{folder.pk}/files/a/b/"' in page
 
 
@@ -140,10 +140,12 @@ def test_whatever_a_session_calls_a_file_can_be_opened_and_deleted(
     (place / name / name).write_bytes(b"1")
     page = browser.get(f"/data/{folder.pk}/").content.decode()
     inner = browser.get(unescape(re.findall(r'href="([^"]+\?path=[^"]+)"', page)[0])).content.decode()
-    down, gone = (
+    shown, gone = (
         unescape(re.search(rf'href="([^"]+/{what}/\?path=[^"]+)"', inner)[1])  # type: ignore[index]
-        for what in ("download", "delete-entry")
+        for what in ("file", "delete-entry")
     )
+    preview = browser.get(shown).content.decode()
+    down = unescape(re.search(r'href="([^"]+/download/\?path=[^"]+)"', preview)[1])  # type: ignore[index]
 
     assert b"".join(browser.get(down)) == b"1"
     browser.post(
