@@ -66,6 +66,16 @@ urlpatterns = [
     ),
     path("agents/<int:agent_id>/devices/", devices.AgentDevicesView.as_view(), name="api-agent-devices"),
     path("agents/<int:agent_id>/metrics/", devices.AgentMetricsView.as_view(), name="api-agent-metrics"),
+    path(
+        "storage-host-kinds/",
+        storage_hosts.StorageHostKindListView.as_view(),
+        name="api-storage-host-kinds",
+    ),
+    path(
+        "storage-hosts/<int:storage_host_id>/rights/",
+        storage_hosts.StorageHostRightsView.as_view(),
+        name="api-storage-host-rights",
+    ),
     path("storage-hosts/", storage_hosts.StorageHostListView.as_view(), name="api-storage-hosts"),
     path(
         "storage-hosts/<int:storage_host_id>/",

@@ -90,7 +90,15 @@ def _is_due(row: StorageReach | None, host: StorageHost, agent: Agent) -> bool:
 
 def basis_of(host: StorageHost, agent: Agent) -> str:
     """Return what identifies the settings of the host and the boot of the machine."""
-    facts = [host.kind, host.config, host.secrets, host.reach, host.agent_path, host.volume_options, host.volume_secret]
+    facts = [
+        host.kind,
+        host.config,
+        host.secrets,
+        host.reach,
+        host.agent_path,
+        host.volume_options,
+        host.volume_secret,
+    ]
     return sha256(repr([*facts, agent.address, agent.data.get("life_id")]).encode()).hexdigest()
 
 

@@ -254,7 +254,7 @@ class Crossing:
                   "login_id": "no", "agent_id": "4899999", "image_id": "4899999", "announcement_id": "4899999",
                   "price_id": "4899999", "group_id": "4899999", "grant_id": "4899999", "tick_id": "4899999",
                   "reservation_id": "4899999", "rule_id": "4899999", "vendor_id": "4899999", "storage_host_id": "4899999",
-                  "device_id": "4899999", "machine_invitation_id": "4899999", "machine": "absent", "vendor": "absent", "rule": "absent"}  # fmt: skip
+                  "device_id": "4899999", "machine_invitation_id": "4899999", "machine": "absent", "vendor": "absent", "rule": "absent", "storage_kind": "absent"}  # fmt: skip
         address = reverse(attempt.route, kwargs={name: {**others, **values}[name] for name in parameters})
         query = urlencode(_filled(attempt.query, things), doseq=True)
         is_rest = attempt.route in REST_ROUTES

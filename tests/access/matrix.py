@@ -108,6 +108,14 @@ GET    session-why                         in         404        404        404 
 GET    storage-hosts                       in         404        404        404        404        404        404        200        404        200
 GET    storage-host                        in         404        404        404        404        404        404        200        404        404
 POST   storage-host                        in         404        404        404        404        404        404        302        404        404  storage-reach-form
+GET    storage-host-kinds                  in         404        404        404        404        404        404        200        404        404
+GET    add-storage-host                    in         404        404        404        404        404        404        200        404        404
+POST   add-storage-host                    in         404        404        404        404        404        404        302        404        404  new-storage-host-form
+GET    storage-host-settings               in         404        404        404        404        404        404        200        404        404
+POST   storage-host-settings               in         404        404        404        404        404        404        302        404        404  storage-settings-form
+GET    storage-host-rights                 in         404        404        404        404        404        404        200        404        404
+POST   storage-host-rights                 in         404        404        404        404        404        404        302        404        404  storage-rights-form
+POST   remove-storage-host                 in         404        404        404        404        404        404        302        404        404
 POST   check-storage-host                  in         404        404        404        404        404        404        302        404        404
 POST   session-start-again                 in         404        404        404        302        403        403        403        403        403
 GET    app-authorize                       in         404        404        404        303        403        403        403        403        403  ?app
@@ -395,6 +403,10 @@ GET    api-preferences                     401        200        200        200 
 PATCH  api-preferences                     401        200        200        200        200        200        200        200        200        200
 GET    api-images                          401        200        200        200        200        200        200        200        200        200
 GET    api-storage-hosts                   401        403        403        403        403        403        403        200        403        200
+POST   api-storage-hosts                   401        403        403        403        403        403        403        201        403        403  new-storage-host
+GET    api-storage-host-kinds              401        403        403        403        403        403        403        200        403        403
+DELETE api-storage-host                    401        403        403        403        403        403        403        409        403        403
+PUT    api-storage-host-rights             401        403        403        403        403        403        403        200        403        403  storage-rights
 PATCH  api-storage-host                    401        403        403        403        403        403        403        200        403        403  storage-reach
 POST   api-check-storage-host              401        403        403        403        403        403        403        202        403        403
 GET    api-agents                          401        200        200        200        200        200        200        200        200        200

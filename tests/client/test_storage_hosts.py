@@ -66,3 +66,24 @@ def test_machines_prove_a_host_again(portal: Any, command: Command) -> None:
     assert wire.paths[-1] == "POST /api/v1/storage-hosts/3/check/"
     portal(page())
     assert "There is no storage host" in command("storage-host", "check", "absent").err
+
+
+def test_a_host_is_added_restricted_and_removed(portal: Any, command: Command, tmp_path: Path) -> None:
+    wire = portal(made(HOST))
+    (tmp_path / "key").write_text("hunter2\n")
+    typed = ("--kind", "smb", "--set", "server=nas", "--set-file", f"password={tmp_path / 'key'}")
+    assert command("storage-host", "add", "nas", *typed).code == 0
+    assert wire.body() == {
+        "name": "nas", "kind": "smb", "settings": {"server": "nas", "password": "hunter2"},
+    }  # fmt: skip
+    wire = portal(page(HOST), made(HOST))
+    assert command("storage-host", "rights", "nas", "--grant", "project:a/b=create,mount").code == 0
+    grant = {"holder": "project", "name": "a/b", "rights": ["create", "mount"]}
+    assert wire.body() == {"is_restricted": True, "grants": [grant]}
+    wire = portal(page(HOST), made(HOST))
+    assert command("storage-host", "settings", "nas", "--inactive").code == 0
+    assert wire.body() == {"is_active": False}
+    assert command("storage-host", "settings", "nas").code == 2
+    wire = portal(page(HOST), made(HOST))
+    assert command("storage-host", "remove", "nas").code == 0
+    assert wire.paths[-1] == "DELETE /api/v1/storage-hosts/3/"

@@ -35,18 +35,22 @@ ceph-authtool --create-keyring admin.keyring --gen-key -n client.admin \
 ceph-authtool mon.keyring --import-keyring admin.keyring >/dev/null
 monmaptool --create --addv a "v1:127.0.0.1:$port" --fsid "$(sed -n 's/^fsid = //p' ceph.conf)" monmap >/dev/null
 ceph-mon --mkfs -i a --monmap monmap --keyring mon.keyring
-trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT
+pids=
+trap 'kill $pids 2>/dev/null; wait' EXIT
 trap exit TERM INT
 ceph-mon -f -i a &
+pids="$pids $!"
 ceph osd new "$disk" >/dev/null
 ceph auth get-or-create osd.0 mon 'allow profile osd' mgr 'allow profile osd' osd 'allow *' >osd/keyring
 ceph-osd --mkfs -i 0 --osd-uuid "$disk" --keyring osd/keyring
 ceph-osd -f -i 0 --keyring osd/keyring &
+pids="$pids $!"
 ceph osd pool create meta 8 >/dev/null
 ceph osd pool create data 8 >/dev/null
 ceph fs new files meta data >/dev/null
 ceph auth get-or-create mds.a mon 'profile mds' mgr 'profile mds' mds 'allow *' osd 'allow *' >mds/keyring
 ceph-mds -f -i a --keyring mds/keyring &
+pids="$pids $!"
 until ceph mds stat | grep -q up:active; do :; done
 touch ready
 wait

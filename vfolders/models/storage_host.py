@@ -134,4 +134,17 @@ class StorageGrant(models.Model):
         )
 
     def __str__(self) -> str:
-        return f"{self.host_id}: {self.domain_id or self.project_id or self.policy_id}"
+        return f"{self.holder} {self.holder_name}"
+
+    @property
+    def holder(self) -> str:
+        """Return “domain”, “project” or “policy”."""
+        return "domain" if self.domain_id else "project" if self.project_id else "policy"
+
+    @property
+    def holder_name(self) -> str:
+        """Return the holder's name; of a project as domain/project."""
+        if self.project is not None:
+            return f"{self.project.domain.name}/{self.project.name}"
+        holder = self.domain or self.policy
+        return holder.name if holder else ""

@@ -100,8 +100,14 @@ class HostKind:
     settings: tuple[Setting, ...]
     capabilities: frozenset[Capability] = frozenset()
     is_simulated: bool = False
+    programs: tuple[str, ...] = ()
+    """Programs of this machine that it needs."""
     needs: str = ""
-    """Programs, packages and rights that it needs, in words for administrators."""
+    """Everything that it needs, in words for administrators."""
+
+    def lacks(self) -> tuple[str, ...]:
+        """Return sentences on the programs that this machine lacks."""
+        return Commands().lacking(self.programs)
 
     def check(self, given: Mapping[str, Any], kept: Mapping[str, str]) -> dict[str, str]:
         """Return all settings, checked; secrets that are absent or empty stay as `kept`. Raises InvalidInput

@@ -169,5 +169,6 @@ KIND = HostKind(
         ),
     ),
     capabilities=BtrfsStorage.capabilities,
+    programs=("btrfs", "mkfs.btrfs"),
     needs="btrfs-progs; root",
 )

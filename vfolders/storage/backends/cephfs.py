@@ -78,5 +78,6 @@ KIND = HostKind(
         MOUNT_OPTIONS,
     ),
     capabilities=CephStorage.capabilities,
+    programs=("ceph-fuse",),
     needs="ceph-fuse, or a kernel with CephFS; root",
 )

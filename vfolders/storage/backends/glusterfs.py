@@ -107,5 +107,6 @@ KIND = HostKind(
         MOUNT_OPTIONS,
     ),
     capabilities=QUOTAS,
+    programs=("mount.glusterfs", "gluster"),
     needs="glusterfs-client, glusterfs-cli; root",
 )

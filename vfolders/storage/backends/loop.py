@@ -184,5 +184,6 @@ KIND = HostKind(
         ),
     ),
     capabilities=LoopStorage.capabilities,
+    programs=("mkfs.ext4", "losetup", "e2fsck", "resize2fs"),
     needs="e2fsprogs, losetup; root",
 )

@@ -40,5 +40,6 @@ KIND = HostKind(
     open=NfsStorage,
     settings=(SERVER, EXPORT, NFS_VERSION, MOUNT_OPTIONS),
     is_simulated=True,
+    programs=("mount.nfs",),
     needs="nfs-common; no_root_squash; root",
 )

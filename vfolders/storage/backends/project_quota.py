@@ -121,6 +121,7 @@ def _kind(name: str, title: str) -> HostKind:
         settings=(ROOT,),
         capabilities=ProjectQuotaStorage.capabilities,
         is_simulated=True,
+        programs=("chattr", "setquota", "repquota"),
         needs="quota, e2fsprogs; a kernel with quotas; root",
     )
 

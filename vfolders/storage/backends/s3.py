@@ -52,5 +52,6 @@ KIND = HostKind(
         Setting("access_key", _("Access key"), pattern=r"[A-Za-z0-9_-]+"),
         Setting("secret_key", _("Secret key"), input=Input.SECRET),
     ),
+    programs=("s3fs", "fusermount3"),
     needs="s3fs, fuse3; root",
 )

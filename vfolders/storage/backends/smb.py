@@ -53,5 +53,6 @@ KIND = HostKind(
         MOUNT_OPTIONS,
     ),
     is_simulated=True,
+    programs=("mount.cifs",),
     needs="cifs-utils; root",
 )
