@@ -193,6 +193,11 @@ class Person:
             url, content=text, headers={"Content-Type": "application/octet-stream"}
         ).raise_for_status()
 
+    def read_file(self, folder_id: str, name: str) -> bytes:
+        answer = self._http.get(f"folders/{folder_id}/files/{name}")
+        answer.raise_for_status()
+        return answer.content
+
     def _get(self, path: str) -> Any:
         answer = self._http.get(path)
         answer.raise_for_status()

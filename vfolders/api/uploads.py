@@ -98,6 +98,7 @@ class UploadOut(serializers.ModelSerializer[Upload]):
             "id",
             "path",
             "if_exists",
+            "metadata",
             "length_bytes",
             "offset_bytes",
             "state",
