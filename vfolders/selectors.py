@@ -33,11 +33,13 @@ from common.actors import Actor
 from common.errors import Conflict, NotFound, PermissionDenied
 from common.values.text import quoted
 from vfolders.core.host_rights import ALL_RIGHTS, HostRight, host_rights, permitted_actions
+from vfolders.core.modes import FolderMode
 from vfolders.core.mounts import FolderMount, path_mount, volume_mount
+from vfolders.core.paths import EntryPath, display_name
 from vfolders.core.permissions import RELATION_OF, SHARED, Action, Relation, Right, allowed_actions
 from vfolders.core.states import FolderState
 from vfolders.models import FolderShare, StorageGrant, StorageHost, VFolder
-from vfolders.storage.base import StorageBackend, StorageUnavailable
+from vfolders.storage.base import EntryKind, StorageBackend, StorageUnavailable, WrongKind
 from vfolders.storage.files import FolderFiles
 from vfolders.storage.host_calls import HostCalls
 from vfolders.storage.registry import open_storage
@@ -46,6 +48,7 @@ USABLE = frozenset({FolderState.READY})
 TRASH = frozenset({FolderState.TRASHED})
 LISTED = frozenset({FolderState.READY, FolderState.CLONING})
 SHOWN = LISTED | TRASH
+MOST_AUTOMATIC = 16
 NOBODY = 0  # not a user id; None would match folders of projects, which have no owner
 
 
@@ -203,6 +206,26 @@ def _allowed(actor: Actor, folder: VFolder | None, action: Action) -> VFolder:
             hint=_("Ask an administrator of its project.") if folder.project else _("Ask its owner."),
         )
     return folder
+
+
+def automatic_folders(actor: Actor) -> list[VFolder]:
+    """Return the actor's own folders that are mounted in all sessions, by name; at most
+    MOST_AUTOMATIC. One query.
+    """
+    own = visible_folders(actor).filter(owner_id=actor.user_id or NOBODY, mode=FolderMode.AUTO_MOUNT.value)
+    return list(own.order_by("name")[:MOST_AUTOMATIC])
+
+
+def check_directory(folder: VFolder, path: EntryPath) -> None:
+    """Check that the path in the folder leads to a directory, over no link. Raises EntryMissing,
+    WrongKind, StorageUnavailable.
+    """
+    if files_of(folder).stat(path).kind is not EntryKind.DIRECTORY:
+        raise WrongKind(
+            _("“{name}” is no directory of the folder; links are not followed here.").format(
+                name=display_name("/".join(path))
+            )
+        )
 
 
 def mountable_candidates(actor: Actor, references: Sequence[str]) -> list[VFolder]:

@@ -137,8 +137,8 @@ class MountSpec:
     removed with its container. `owner` (uid, gid) is applied to the top directory of a volume
     before the container first starts, so that an unprivileged user can write there. A tmpfs uses at
     most `size_bytes` of the container's memory, is writable by everyone and allows execution. With
-    `options` of the engine's `local` driver, an anonymous volume is a file system that exists already, like
-    a share; nothing of the image is copied there.
+    `options` of the engine's `local` driver, a volume is a file system that exists already, like a share;
+    nothing of the image is copied there.
     """
 
     kind: Literal["volume", "bind", "tmpfs"]
@@ -427,9 +427,19 @@ class ContainerRuntime(ABC):
         """Return networks that carry all these labels, ordered by name."""
 
     @abstractmethod
-    def ensure_volume(self, name: str, labels: Mapping[str, str], *, tmpfs_bytes: int = 0) -> None:
+    def ensure_volume(
+        self,
+        name: str,
+        labels: Mapping[str, str],
+        *,
+        tmpfs_bytes: int = 0,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
         """Create the volume unless it exists; the content of an existing one is kept. With
-        `tmpfs_bytes` it is memory of at most this size, empty once no running container has it.
+        `tmpfs_bytes` it is memory of at most this size, empty once no running container has it. With
+        `options` of the engine's `local` driver it is a file system that exists already. The engine
+        mounts that when the first container with it starts, and keeps this mount for all others that
+        start until the last of them has ended.
         """
 
     @abstractmethod

@@ -20,11 +20,15 @@ from vfolders.models import VFolder
 
 @dataclass(frozen=True, slots=True)
 class ResolvedMount:
-    """Folder that the actor may mount, and its path in the containers."""
+    """Folder that the actor may mount, and its path in the containers. `subpath` is the directory of it
+    that is mounted, "" for all. `is_automatic`: because of the folder's mode.
+    """
 
     folder: VFolder
     path: str
     is_readonly: bool
+    subpath: str = ""
+    is_automatic: bool = False
 
 
 @dataclass(frozen=True, slots=True)

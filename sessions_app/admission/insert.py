@@ -152,8 +152,10 @@ def _insert_parts(inputs: AdmissionInputs, sessions: Sequence[ComputeSession]) -
                 session=session,
                 folder=mount.folder,
                 folder_name=mount.folder.name,
+                subpath=mount.subpath,
                 path=mount.path,
                 is_readonly=mount.is_readonly,
+                is_automatic=mount.is_automatic,
             )
             for session in sessions
             for mount in inputs.mounts

@@ -39,7 +39,7 @@ from sessions_app.admission.inputs import AdmissionInputs, ResolvedMount
 from sessions_app.admission.names import used_names
 from sessions_app.callbacks.delivery import check_callback
 from sessions_app.core.container_spec import HOME
-from sessions_app.core.request import FolderRequest, RoleRequest, SessionRequest
+from sessions_app.core.request import FolderRequest, RoleRequest, SessionRequest, conflicting_path
 from sessions_app.limits.accelerator_model import device_models_in
 from sessions_app.limits.designated_agent import find_designated_agent
 from sessions_app.limits.device_requirements import (
@@ -52,8 +52,14 @@ from sessions_app.limits.device_requirements import (
 from sessions_app.limits.policy_limits import budget_owners, load_scopes
 from sessions_app.queue import holds
 from sessions_app.queue.dependencies import Dependency, lock_awaited, resolve_dependencies
+from vfolders.core.paths import parse_path
 from vfolders.models import VFolder
-from vfolders.selectors import access_mountable_folder, mountable_candidates
+from vfolders.selectors import (
+    access_mountable_folder,
+    automatic_folders,
+    check_directory,
+    mountable_candidates,
+)
 from vfolders.services import lock_folders
 
 Mounts = Sequence[ResolvedMount]
@@ -191,6 +197,8 @@ def _find_named(actor: Actor, request: SessionRequest, unresolved: _Unresolved) 
     mounts: Mounts = ()
     with unresolved.at("mounts"):
         mounts = _resolve_mounts(actor, request.mounts)
+        _check_directories(mounts)
+        mounts = (*mounts, *_automatic_mounts(actor, request, mounts))
     return _Named(actor, project, image, group, mounts)
 
 
@@ -203,6 +211,7 @@ def _lock_named(actor: Actor, request: SessionRequest, unresolved: _Unresolved) 
     mounts: Mounts = ()
     with unresolved.at("mounts"):
         mounts = _resolve_mounts(actor, request.mounts)
+        mounts = (*mounts, *_automatic_mounts(actor, request, mounts))
         policy_ids += _lock_folder_projects(mounts, project)
     lock_by_id(ResourcePolicy, policy_ids, RowLock.SHARE)
     image = _lock_image(actor, request.image)
@@ -305,7 +314,7 @@ def _resolve_mounts(actor: Actor, requested: Sequence[FolderRequest]) -> Mounts:
 
     Raises NotFound, PermissionDenied, Conflict at the field of the mount.
     """
-    candidates = mountable_candidates(actor, [mount.folder for mount in requested])
+    candidates = mountable_candidates(actor, [mount.name for mount in requested])
     return tuple(_resolve_mount(actor, index, mount, candidates) for index, mount in enumerate(requested))
 
 
@@ -313,11 +322,40 @@ def _resolve_mount(
     actor: Actor, index: int, mount: FolderRequest, candidates: Sequence[VFolder]
 ) -> ResolvedMount:
     try:
-        folder = access_mountable_folder(actor, mount.folder, candidates, is_readonly=mount.readonly)
+        folder = access_mountable_folder(actor, mount.name, candidates, is_readonly=mount.readonly)
     except BerthError as error:
         error.fields = {f"mounts.{index}.folder": [error.message]}
         raise
-    return ResolvedMount(folder, mount.path or f"{HOME}/{folder.name}", mount.readonly)
+    return ResolvedMount(folder, mount.path or f"{HOME}/{folder.name}", mount.readonly, subpath=mount.subpath)
+
+
+def _check_directories(mounts: Mounts) -> None:
+    """Look whether the directories in folders are there. Raises NotFound, Conflict, StorageUnavailable at
+    the field of the mount. Not in a transaction, because it reads from storage hosts.
+    """
+    for index, mount in enumerate(mounts):
+        if mount.subpath:
+            try:
+                check_directory(mount.folder, parse_path(mount.subpath))
+            except BerthError as error:
+                error.fields = {f"mounts.{index}.folder": [error.message]}
+                raise
+
+
+def _automatic_mounts(actor: Actor, request: SessionRequest, requested: Mounts) -> Mounts:
+    """Return the mounts of the actor's auto-mount folders, but those that the request mounts itself or
+    whose place it uses otherwise; none without personal files. One query.
+    """
+    if not request.personal_files:
+        return ()
+    taken = [mount.path for mount in requested]
+    named = {mount.folder.pk for mount in requested}
+    return tuple(
+        ResolvedMount(folder, path, is_readonly=False, is_automatic=True)
+        for folder in automatic_folders(actor)
+        if (path := f"{HOME}/{folder.name}") and folder.pk not in named
+        if not conflicting_path([*taken, path])
+    )
 
 
 def _lock_mounts(actor: Actor, mounts: Mounts) -> Mounts:
@@ -326,5 +364,11 @@ def _lock_mounts(actor: Actor, mounts: Mounts) -> Mounts:
     Raises what `_resolve_mounts` raises, and Conflict if a folder was deleted.
     """
     lock_folders(mount.folder.pk for mount in mounts)
-    by_id = [FolderRequest(str(mount.folder.pk), mount.path, mount.is_readonly) for mount in mounts]
-    return _resolve_mounts(actor, by_id)
+    by_id = [
+        FolderRequest(f"{mount.folder.pk}/{mount.subpath}".removesuffix("/"), mount.path, mount.is_readonly)
+        for mount in mounts
+    ]
+    found = _resolve_mounts(actor, by_id)
+    return tuple(
+        replace(mount, is_automatic=before.is_automatic) for mount, before in zip(found, mounts, strict=True)
+    )

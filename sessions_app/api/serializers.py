@@ -95,7 +95,7 @@ class MountOut(serializers.ModelSerializer[SessionMount]):
 
     class Meta:
         model = SessionMount
-        fields = ("folder", "folder_id", "path", "readonly")
+        fields = ("folder", "folder_id", "subpath", "path", "readonly", "is_automatic")
 
 
 DEPENDENCIES = "dependencies__after", "dependencies__after_array"

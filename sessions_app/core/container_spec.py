@@ -37,7 +37,7 @@ ACROSS_LABEL = "io.berth.across-machines"
 @dataclass(frozen=True, slots=True)
 class MountRequest:
     """Folder mounted in the container at `path`: of the machine's directory `source`, or of a volume with
-    `options`.
+    `options`. The volume has the name `source` if it is a directory in a folder, else none.
     """
 
     source: str
@@ -121,6 +121,11 @@ def pooled_network_name(pooled_network_id: UUID) -> str:
 def home_volume_name(kernel_id: UUID, attempt: int = 1) -> str:
     """Return the name of the home volume; each attempt has its own."""
     return f"berth-home-{kernel_id.hex}" if attempt == 1 else f"berth-home-{kernel_id.hex}-{attempt}"
+
+
+def directory_volume_name(kernel_id: UUID, attempt: int, number: int) -> str:
+    """Return the name of the volume of the mount of this number, if it is a directory in a folder."""
+    return f"{home_volume_name(kernel_id, attempt)}-directory-{number}"
 
 
 def session_labels(plan: KernelPlan) -> dict[str, str]:

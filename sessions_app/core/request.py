@@ -85,11 +85,13 @@ from sessions_app.core.request_fields import (
     whole_number,
 )
 from sessions_app.core.sizes import amount_input
+from vfolders.core.paths import parse_path
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
 RESERVED_PREFIXES = ("BERTH_", "LD_")
 RESERVED_VARIABLES = frozenset({"HOME", "USER"})
 MAX_REFERENCE_LENGTH = 255
+MAX_FOLDER_LENGTH = 1024
 MAX_VARIABLES = 100
 MAX_ENVIRONMENT_BYTES = 32 * 1024
 MAX_COMMAND_BYTES = 64 * 1024
@@ -272,9 +274,15 @@ def check_timeout(value: object) -> int | None:
 
 
 def check_folder(value: object) -> str:
-    if not (folder := check_reference(value)):
+    """Return a reference to a folder: its id or name, and maybe a path in it, like data/raw."""
+    if not value and not isinstance(value, (int, float)):
         raise ValueError(_('Each entry needs a folder: {"folder": "data"}.'))
-    return folder
+    text = check_text(value, max_length=MAX_FOLDER_LENGTH)
+    folder, slash, path = text.partition("/")
+    check_reference(folder)
+    if slash:
+        parse_path(path)
+    return text
 
 
 def check_mount_path(value: object) -> str:
@@ -298,15 +306,27 @@ def check_readonly(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FolderRequest(RequestObject):
-    """Folder by id or name, and its mount path; by default /home/work/<folder name>."""
+    """Folder by id or name, maybe with a path in it, and its mount path; by default
+    /home/work/<folder name>.
+    """
 
     # fmt: off
-    folder: Annotated[str, RequestField(check_folder, required_text(MAX_REFERENCE_LENGTH),
-        "Id or name of a folder of yours or of your projects.")]
+    folder: Annotated[str, RequestField(check_folder, required_text(MAX_FOLDER_LENGTH),
+        "Id or name of a folder of yours or of your projects; data/raw mounts only that directory of it.")]
     path: Annotated[str, RequestField(check_mount_path, limited_text(MAX_PATH_BYTES),
         "Mount path below /home/work/. Default: /home/work/<folder name>.")] = ""
     readonly: Annotated[bool, RequestField(check_readonly, SWITCH)] = False
     # fmt: on
+
+    @property
+    def name(self) -> str:
+        """Id or name of the folder, without the path in it."""
+        return self.folder.partition("/")[0]
+
+    @property
+    def subpath(self) -> str:
+        """Path of the directory in the folder, "" for the whole folder."""
+        return self.folder.partition("/")[2]
 
 
 def check_mounts(value: object) -> tuple[FolderRequest, ...]:

@@ -16,7 +16,6 @@ from accounts.logins.service import active_memberships
 from agents.accelerators.grant import join_grants
 from agents.machines.grants import DevicePart, group_runtime
 from agents.machines.network_isolation import IsolationMissing, require_isolation
-from agents.models import Agent
 from agents.runtime.port import (
     ContainerRuntime,
     ContainerState,
@@ -32,24 +31,30 @@ from agents.runtime.port import (
 from agents.selectors import runtime_of
 from common.actors import SYSTEM
 from common.db.advisory_locks import try_exclusive
-from common.errors import BerthError, NotFound, PermissionDenied
+from common.errors import BerthError, PermissionDenied
 from common.messaging.dispatch import TaskName, enqueue_on_commit
 from common.values.stored_message import StoredMessage, one_line
 from sessions_app.app_services.start import start_app
 from sessions_app.core import container_spec
 from sessions_app.core.states import LAUNCHING, REASON_SENTENCES, Reason, Status
 from sessions_app.dotfiles import delivery
-from sessions_app.launch import cluster_files, cluster_network, device_shares, devices, image_pull
+from sessions_app.launch import (
+    cluster_files,
+    cluster_network,
+    device_shares,
+    devices,
+    directory_mounts,
+    image_pull,
+)
 from sessions_app.launch.device_shares import IsolationTooWeak
 from sessions_app.launch.network_pool import assign_pooled_network, find_pooled_network
 from sessions_app.lifecycle import transitions
 from sessions_app.lifecycle.transitions import IllegalTransition
-from sessions_app.models import ComputeSession, Kernel, SessionMount
+from sessions_app.models import ComputeSession, Kernel
 from sessions_app.storage_reach.service import doubt_reach, without_secrets
 from sessions_app.termination.service import begin_termination
 from vfolders.core.permissions import Action as MountAction
-from vfolders.selectors import folder_mount, mount_actions
-from vfolders.usage import note_use
+from vfolders.selectors import mount_actions
 
 log = structlog.get_logger(__name__)
 
@@ -188,7 +193,7 @@ def build_kernel_plan(
         cpuset=kernel.cpuset,
         shm_bytes=session.shm_bytes if kernel.shm_bytes is None else kernel.shm_bytes,
         environment=session.environment,
-        mounts=[_mount_request(mount, kernel.placed_agent) for mount in mounts],
+        mounts=directory_mounts.mount_requests(mounts, kernel),
         has_readonly_root=session.image.bears_readonly_root,
         has_setup=has_setup,
         pooled_network_id=find_pooled_network(session.pk, kernel.placed_agent),
@@ -207,15 +212,6 @@ def _array_element(session: ComputeSession) -> container_spec.ArrayElement | Non
     if session.array is None or session.array_index is None:
         return None
     return container_spec.ArrayElement(session.array.pk, session.array_index, session.array.count)
-
-
-def _mount_request(mount: SessionMount, agent: Agent) -> container_spec.MountRequest:
-    """Return how the machine mounts the folder. Raises NotFound if it was deleted, StorageUnavailable."""
-    if mount.folder is None:
-        raise NotFound(f"The folder “{mount.folder_name}” was deleted.")
-    note_use(mount.folder.pk)
-    found = folder_mount(mount.folder, is_portal_machine=agent.is_local or agent.is_simulated)
-    return container_spec.MountRequest(found.source, mount.path, mount.is_readonly, found.options)
 
 
 def _require_membership(session: ComputeSession) -> None:
@@ -239,13 +235,14 @@ def _require_folders(session: ComputeSession) -> None:
 def start_kernel(kernel: Kernel, plan: container_spec.KernelPlan, archive: bytes | None) -> bool:
     """Start the kernel's container; return True if the home setup was delivered to it."""
     runtime = runtime_of(kernel.placed_agent)
-    state = runtime.ensure_container(container_spec.build_container_spec(plan))
     is_told = archive is not None
-    if plan.cluster is not None and state.status is ContainerStatus.CREATED:
-        cluster_files.deliver(plan, runtime)
-    if archive is not None and state.status is ContainerStatus.CREATED:
-        is_told = delivery.deliver_setup(kernel, runtime, archive)
-    start_container(plan, runtime)
+    with directory_mounts.held_directories(kernel, plan, runtime):
+        state = runtime.ensure_container(container_spec.build_container_spec(plan))
+        if plan.cluster is not None and state.status is ContainerStatus.CREATED:
+            cluster_files.deliver(plan, runtime)
+        if archive is not None and state.status is ContainerStatus.CREATED:
+            is_told = delivery.deliver_setup(kernel, runtime, archive)
+        start_container(plan, runtime)
     record_container(kernel, runtime.inspect_container(kernel.container_name))
     return is_told
 

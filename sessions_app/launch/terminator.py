@@ -23,6 +23,7 @@ from sessions_app.core.states import Status
 from sessions_app.dotfiles import delivery
 from sessions_app.launch import cluster_network
 from sessions_app.launch.device_shares import end_device_clients, release_shares
+from sessions_app.launch.directory_mounts import remove_directory_volumes
 from sessions_app.launch.launcher import log, work_lock
 from sessions_app.launch.network_pool import remove_session_network
 from sessions_app.models import ComputeSession, Kernel
@@ -110,6 +111,7 @@ def end_kernel(kernel: Kernel, agent: Agent) -> None:
     remove_unless_refused(
         partial(runtime.remove_volume, container_spec.home_volume_name(kernel.pk, kernel.attempt))
     )
+    remove_unless_refused(partial(remove_directory_volumes, kernel, runtime))
     remove_unless_refused(partial(release_shares, kernel))
 
 

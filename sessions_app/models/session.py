@@ -442,12 +442,27 @@ class SessionMount(models.Model):
     session = models.ForeignKey(ComputeSession, on_delete=models.CASCADE, related_name="mounts")
     folder = models.ForeignKey(VFolder, on_delete=models.SET_NULL, null=True, related_name="mounts")
     folder_name = models.CharField(max_length=64)
+    subpath = models.CharField(
+        max_length=1024,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Directory in the folder that is mounted; empty: all of it.",
+    )
     path = models.CharField(max_length=255)
     is_readonly = models.BooleanField(default=False)
+    is_automatic = models.BooleanField(
+        default=False, db_default=False, help_text="Mounted because of the folder's mode, not by the request."
+    )
 
     class Meta:
         ordering = ("path",)
         constraints = (models.UniqueConstraint(fields=("session", "path"), name="mount_path_in_session"),)
 
     def __str__(self) -> str:
-        return f"{self.folder_name} at {self.path}"
+        return f"{self.reference} at {self.path}"
+
+    @property
+    def reference(self) -> str:
+        """Name of the folder, with the path in it: data/raw."""
+        return f"{self.folder_name}/{self.subpath}" if self.subpath else self.folder_name

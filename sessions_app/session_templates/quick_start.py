@@ -118,7 +118,7 @@ def quick_slots(image: ContainerImage, presets: Sequence[ResourcePreset] = ()) -
 def session_request_body(session: ComputeSession, *, name: str) -> dict[str, object]:
     """Return a request body equal to that of `session`, without folders that were deleted."""
     copied = {column: getattr(session, column) for column in REQUEST_COLUMNS if column != "start_at"}
-    mounts = [mount for mount in session.mounts.all() if mount.folder_id]
+    mounts = [mount for mount in session.mounts.all() if mount.folder_id and not mount.is_automatic]
     part = session.device_part
     slots = part.put_back(session.slots) if part else session.slots
     return {
@@ -132,7 +132,11 @@ def session_request_body(session: ComputeSession, *, name: str) -> dict[str, obj
         "device_mem": 0 if part and part.mem_bytes else session.device_mem_bytes,
         "device_api": format_version(session.device_api_version) if session.device_api_version else "",
         "mounts": [
-            {"folder": str(mount.folder_id), "path": mount.path, "readonly": mount.is_readonly}
+            {
+                "folder": f"{mount.folder_id}/{mount.subpath}".removesuffix("/"),
+                "path": mount.path,
+                "readonly": mount.is_readonly,
+            }
             for mount in mounts
         ],
         "cluster_size": session.kernel_count,

@@ -38,10 +38,11 @@ from sessions_app.web.launcher_devices import (
     requested_devices,
 )
 from sessions_app.web.launcher_fields import LauncherFields
-from vfolders.selectors import own_folders
+from vfolders.core.modes import FolderMode
+from vfolders.selectors import automatic_folders, own_folders
 
 MOST_NAMES = 100
-DEVICE_PREFIX, PLACE_PREFIX = "device_", "at_"
+DEVICE_PREFIX, PLACE_PREFIX, INSIDE_PREFIX = "device_", "at_", "in_"
 
 
 class LauncherForm(LauncherFields):
@@ -59,7 +60,8 @@ class LauncherForm(LauncherFields):
         self.image_objections = refusal_summaries(self.scopes, self.images)
         usable = with_agent_counts(usable_resource_groups(actor, self.chosen_project))
         self.groups = list(usable.order_by("-is_default", "name"))
-        self.mountable = list(own_folders(actor))
+        self.automatic = automatic_folders(actor)
+        self.mountable = list(own_folders(actor).exclude(pk__in=[folder.pk for folder in self.automatic]))
         # one name for an array instead of one for each element
         live = own_sessions(actor).live().values_list(Coalesce("array__name", "name"), flat=True)
         self.live_names = list(live.order_by(Coalesce("array__name", "name")).distinct()[:MOST_NAMES])
@@ -86,6 +88,9 @@ class LauncherForm(LauncherFields):
                 self.initial["size"] = self._first_size()
             if not self.initial.get("device"):
                 self.initial.update(self._initial_device())
+            if "readonly" not in self.initial:
+                models = [folder for folder in self.mountable if folder.mode == FolderMode.MODEL]
+                self.initial["readonly"] = [str(folder.pk) for folder in models]
 
     def _initial_device(self) -> dict[str, str]:
         """Return the choice of accelerators for a URL that names amounts, like ?device_cuda=2."""
@@ -236,7 +241,7 @@ class LauncherForm(LauncherFields):
         readonly = set(self.cleaned_data["readonly"])
         return [
             {
-                "folder": folder,
+                "folder": f"{folder}/{self.entered(INSIDE_PREFIX + folder).strip('/')}".removesuffix("/"),
                 "path": self.entered(PLACE_PREFIX + folder).strip(),
                 "readonly": folder in readonly,
             }

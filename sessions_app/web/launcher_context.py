@@ -38,7 +38,7 @@ from sessions_app.models import ComputeSession, SessionTemplate, SessionType
 from sessions_app.presentation.session import slot_words
 from sessions_app.session_templates.quick_start import copy_request_body
 from sessions_app.session_templates.templates import request_body
-from sessions_app.web.forms import DEVICE_PREFIX, PLACE_PREFIX, LauncherForm
+from sessions_app.web.forms import DEVICE_PREFIX, INSIDE_PREFIX, PLACE_PREFIX, LauncherForm
 from sessions_app.web.launcher_devices import DeviceCard, initial_device
 from sessions_app.web.launcher_fields import LauncherFields
 from vfolders.selectors import own_folders
@@ -75,6 +75,7 @@ def form_parts(form: LauncherForm) -> dict[str, Any]:
         "devices": devices,
         "has_chosen_device": any(row["is_chosen"] for row in devices),
         "folders": folder_rows(form),
+        "automatic_folders": form.automatic,
         "room": room_facts(form),
         "has_more": any(
             name not in ALWAYS_SHOWN and not name.startswith(DEVICE_PREFIX) for name in form.errors
@@ -202,8 +203,8 @@ def _room_words(name: str, minimum: int, most_free: int, largest: int) -> dict[s
 
 
 def folder_rows(form: LauncherForm) -> list[dict[str, Any]]:
-    """Return folders with the user's choices: [{"pk", "name", "project", "place", "default_place",
-    "is_chosen", "is_readonly"}].
+    """Return folders with the user's choices: [{"pk", "name", "project", "inside", "place",
+    "default_place", "is_chosen", "is_readonly"}].
     """
     chosen = {str(value) for value in form["folders"].value() or ()}
     readonly = {str(value) for value in form["readonly"].value() or ()}
@@ -212,6 +213,7 @@ def folder_rows(form: LauncherForm) -> list[dict[str, Any]]:
             "pk": str(folder.pk),
             "name": folder.name,
             "project": str(folder.project or ""),
+            "inside": form.entered(f"{INSIDE_PREFIX}{folder.pk}"),
             "place": form.entered(f"{PLACE_PREFIX}{folder.pk}"),
             "default_place": f"{HOME}/{folder.name}",
             "is_chosen": str(folder.pk) in chosen,
@@ -249,7 +251,7 @@ def _initial_from_request(actor: Actor, request: SessionRequest) -> dict[str, An
     }
     folders = list(own_folders(actor))
     known = {folder.name: folder for folder in folders} | {str(folder.pk): folder for folder in folders}
-    mounts = [(known[mount.folder], mount) for mount in request.mounts if mount.folder in known]
+    mounts = [(known[mount.name], mount) for mount in request.mounts if mount.name in known]
     return {
         **{name: value for name, value in body.items() if name in LauncherFields.base_fields},
         "elsewhere": request.may_run_elsewhere,
@@ -264,6 +266,7 @@ def _initial_from_request(actor: Actor, request: SessionRequest) -> dict[str, An
             for folder, mount in mounts
             if mount.path not in ("", f"{HOME}/{folder.name}")
         },
+        **{f"{INSIDE_PREFIX}{folder.pk}": mount.subpath for folder, mount in mounts if mount.subpath},
     }
 
 
@@ -357,5 +360,8 @@ def name_folders(request: SessionRequest, form: LauncherForm) -> SessionRequest:
     """Return the request with folders by name wherever the name is unique."""
     names = [folder.name for folder in form.mountable]
     by_id = {str(folder.pk): folder.name for folder in form.mountable if names.count(folder.name) == 1}
-    mounts = [replace(mount, folder=by_id.get(mount.folder, mount.folder)) for mount in request.mounts]
+    mounts = [
+        replace(mount, folder=mount.folder.replace(mount.name, by_id.get(mount.name, mount.name), 1))
+        for mount in request.mounts
+    ]
     return replace(request, mounts=mounts)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from common.i18n import gettext as _
+from vfolders.core.paths import EntryPath
 
 SECRET = "{secret}"
 VOLUME_TYPES = ("nfs", "nfs4", "cifs", "ceph", "none")
@@ -31,6 +32,16 @@ class FolderMount:
 
     source: str = ""
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def directory_mount(whole: FolderMount, path: EntryPath) -> FolderMount:
+    """Return the mount of the directory `path` in a folder: a volume, which can be held and looked at
+    before a session gets it. The engine follows links on the way, so it must be looked at.
+    """
+    inside = "/".join(path)
+    if whole.options:
+        return FolderMount(options={**whole.options, "device": f"{whole.options['device']}/{inside}"})
+    return FolderMount(options={"type": "none", "o": "bind", "device": f"{whole.source}/{inside}"})
 
 
 def path_mount(root: str, name: str) -> FolderMount:

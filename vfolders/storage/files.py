@@ -126,6 +126,19 @@ class FolderFiles:
         with self._opened_parent(path) as parent:
             return entry_of(path[-1], os.stat(path[-1], dir_fd=parent, follow_symlinks=False))
 
+    @contextmanager
+    def held_directory(self, path: EntryPath) -> Iterator[int]:
+        """Yield the inode number of a directory, which no other gets until the end of the block, even if
+        this one is removed. Raises EntryMissing, WrongKind.
+        """
+
+        def open_directory() -> int:
+            with self._opened() as folder, translated(path), descriptors.descend(folder, path) as found:
+                return os.dup(found)
+
+        with closing(self.run(open_directory)) as directory:
+            yield os.fstat(directory).st_ino
+
     @_bounded(SHORT_S)
     def open_file(self, path: EntryPath) -> OpenFile:
         """Open a regular file. Never waits for a writer of a FIFO. Raises EntryMissing, WrongKind."""

@@ -27,7 +27,7 @@ class FolderForm(forms.Form):
         required=False,
         label=gettext_lazy("For"),
         help_text=gettext_lazy(
-            "An auto-mount folder has a name like .cache and is in all your sessions. Models are mounted read-only."
+            "An auto-mount folder has a name like .cache and is in all your sessions. The launcher offers models read-only."
         ),
     )
     project = UncheckedChoice(label=gettext_lazy("Owner"))

@@ -262,14 +262,21 @@ class DockerRuntime(ContainerRuntime):
         return labelled(self._client.networks(filters=label_filter(labels)))
 
     @answered
-    def ensure_volume(self, name: str, labels: Mapping[str, str], *, tmpfs_bytes: int = 0) -> None:
+    def ensure_volume(
+        self,
+        name: str,
+        labels: Mapping[str, str],
+        *,
+        tmpfs_bytes: int = 0,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
         client = self._client
-        options = tmpfs_options(tmpfs_bytes) if tmpfs_bytes else None
-        made = client.create_volume(name, driver="local", driver_opts=options, labels=dict(labels))
+        given = tmpfs_options(tmpfs_bytes) if tmpfs_bytes else dict(options) if options else None
+        made = client.create_volume(name, driver="local", driver_opts=given, labels=dict(labels))
         if not made.get("Labels"):
             # An engine killed while it creates a volume keeps its directory but loses its labels.
             client.remove_volume(name)
-            made = client.create_volume(name, driver="local", driver_opts=options, labels=dict(labels))
+            made = client.create_volume(name, driver="local", driver_opts=given, labels=dict(labels))
         if not carries(made.get("Labels"), labels):
             raise ContainerConflict(f"Volume {name} exists and is not ours.")
 

@@ -235,7 +235,14 @@ class SimulatedRuntime(ContainerRuntime):
                 {name: network.labels for name, network in self._networks.items()}, labels
             )
 
-    def ensure_volume(self, name: str, labels: Mapping[str, str], *, tmpfs_bytes: int = 0) -> None:
+    def ensure_volume(
+        self,
+        name: str,
+        labels: Mapping[str, str],
+        *,
+        tmpfs_bytes: int = 0,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
         with self._call():
             check_labels(name, self._volumes.setdefault(name, dict(labels)), labels)
 

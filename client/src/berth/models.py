@@ -330,6 +330,8 @@ class MountRecord(Record):
     path: str
     folder_id: str | None = None
     readonly: bool = False
+    subpath: str = ""
+    is_automatic: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
