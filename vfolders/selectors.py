@@ -216,6 +216,11 @@ def automatic_folders(actor: Actor) -> list[VFolder]:
     return list(own.order_by("name")[:MOST_AUTOMATIC])
 
 
+def is_automatic_for(actor: Actor, folder: VFolder) -> bool:
+    """Return True if the folder is mounted in all sessions of the actor. No query."""
+    return folder.mode == FolderMode.AUTO_MOUNT and folder.owner_id == actor.user_id
+
+
 def check_directory(folder: VFolder, path: EntryPath) -> None:
     """Check that the path in the folder leads to a directory, over no link. Raises EntryMissing,
     WrongKind, StorageUnavailable.

@@ -39,7 +39,7 @@ from sessions_app.web.launcher_devices import (
 )
 from sessions_app.web.launcher_fields import LauncherFields
 from vfolders.core.modes import FolderMode
-from vfolders.selectors import automatic_folders, own_folders
+from vfolders.selectors import is_automatic_for, own_folders
 
 MOST_NAMES = 100
 DEVICE_PREFIX, PLACE_PREFIX, INSIDE_PREFIX = "device_", "at_", "in_"
@@ -60,8 +60,9 @@ class LauncherForm(LauncherFields):
         self.image_objections = refusal_summaries(self.scopes, self.images)
         usable = with_agent_counts(usable_resource_groups(actor, self.chosen_project))
         self.groups = list(usable.order_by("-is_default", "name"))
-        self.automatic = automatic_folders(actor)
-        self.mountable = list(own_folders(actor).exclude(pk__in=[folder.pk for folder in self.automatic]))
+        own = list(own_folders(actor))
+        self.automatic = [each for each in own if is_automatic_for(actor, each)]
+        self.mountable = [each for each in own if each not in self.automatic]
         # one name for an array instead of one for each element
         live = own_sessions(actor).live().values_list(Coalesce("array__name", "name"), flat=True)
         self.live_names = list(live.order_by(Coalesce("array__name", "name")).distinct()[:MOST_NAMES])
