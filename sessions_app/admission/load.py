@@ -71,7 +71,7 @@ def load_admission_inputs(
 ) -> AdmissionInputs:
     """Return the inputs of requests that differ only in name, command and environment.
 
-    `is_locked` locks the inputs until the end of the transaction. At most 33 queries, any number of
+    `is_locked` locks the inputs until the end of the transaction. At most 35 queries, any number of
     requests, folders and machines. Raises NotFound or PermissionDenied for a project, an image or a
     resource group that the actor cannot use, NotFound for a closed account, NotAuthenticated for a
     token that is not valid any more.
@@ -327,6 +327,15 @@ def _resolve_mount(
         error.fields = {f"mounts.{index}.folder": [error.message]}
         raise
     return ResolvedMount(folder, mount.path or f"{HOME}/{folder.name}", mount.readonly, subpath=mount.subpath)
+
+
+def check_mounted_directories(actor: Actor, request: SessionRequest) -> None:
+    """Look whether the directories in folders that the request mounts are there; what reads from storage
+    hosts must not run in the transaction of the admission. Raises what `_check_directories` does, and
+    what resolving the folders raises.
+    """
+    if any(mount.subpath for mount in request.mounts):
+        _check_directories(_resolve_mounts(actor, request.mounts))
 
 
 def _check_directories(mounts: Mounts) -> None:

@@ -16,7 +16,7 @@ from common.messaging.events import publish
 from sessions_app.admission.decide import require_admissible
 from sessions_app.admission.inputs import AdmissionInputs
 from sessions_app.admission.insert import insert_sessions
-from sessions_app.admission.load import load_admission_inputs
+from sessions_app.admission.load import check_mounted_directories, load_admission_inputs
 from sessions_app.admission.names import name_conflict, used_names
 from sessions_app.core.request import SessionRequest
 from sessions_app.core.states import Status
@@ -64,6 +64,7 @@ def _enqueue(actor: Actor, requests: Sequence[SessionRequest]) -> list[ComputeSe
         _announce(sessions)
         return sessions
 
+    check_mounted_directories(actor, requests[0])
     try:
         return write_within_limits(admit)
     except IntegrityError as error:  # two requests at the same moment

@@ -403,7 +403,7 @@ def test_the_form_and_its_summary_take_a_constant_number_of_queries(
     # Login, user, domain admin?, suggested name, projects, images, groups, room, presets, folders; what the frame shows.
     with django_assert_max_num_queries(15):
         browser.get(LAUNCHER)
-    with django_assert_max_num_queries(30):
+    with django_assert_max_num_queries(31):
         browser.post(SUMMARY, typed(place, folders=folders))
 
 
