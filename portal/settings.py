@@ -214,6 +214,7 @@ BERTH_MAIL = bool(env.str("EMAIL_URL", ""))  # is mail configured?
 EMAIL_TIMEOUT = 10
 
 # Requests per minute and token; 0: unlimited.
+BERTH_PUBLIC_LINKS = env.bool("BERTH_PUBLIC_LINKS", True)
 BERTH_TRASH_DAYS = env.int("BERTH_TRASH_DAYS", 7)
 BERTH_STARTUP_SCRIPT_S = env.int("BERTH_STARTUP_SCRIPT_S", 60)
 BERTH_WEBDAV = env.bool("BERTH_WEBDAV", True)
@@ -341,6 +342,8 @@ SPECTACULAR_SETTINGS = {
         "SessionOutStatusEnum": "sessions_app.api.serializers.STATUSES",
         "FolderModeEnum": "vfolders.api.serializers.MODES",
         "FolderStateEnum": "vfolders.api.serializers.STATES",
+        "FolderRightEnum": "vfolders.api.sharing.RIGHTS",
+        "InvitationRightEnum": "vfolders.api.sharing.INVITATION_RIGHTS",
         "ProjectRoleEnum": "accounts.api.people_serializers.PROJECT_ROLES",
     },
 }

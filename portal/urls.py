@@ -18,6 +18,7 @@ from portal.web.views import (
     styleguide_metrics,
 )
 from sessions_app.gateway.api import AppTokenView
+from vfolders.web.public_links import public_download, public_link
 
 api_v1: list[URLPattern | URLResolver] = [
     path("", include("portal.api.urls")),
@@ -62,6 +63,8 @@ urlpatterns = [
     path("storage-hosts/", include("sessions_app.web.storage.urls")),
     path("apps/", include("sessions_app.gateway.urls")),
     path("data/", include("vfolders.web.urls")),
+    path("links/<str:code>/", public_link, name="public-link"),
+    path("links/<str:code>/download/", public_download, name="public-link-download"),
     path("dav/", include("vfolders.webdav.urls")),
     path("images/", include("images.web.urls")),
     path("accelerators/", accelerators, name="accelerators"),

@@ -10,6 +10,7 @@ from vfolders import clones, services, trash, usage
 from vfolders.files import operations
 from vfolders.hosts.health import check_hosts
 from vfolders.models import StorageHost
+from vfolders.public_links.service import remove_ended_links
 from vfolders.reports import directories, samples
 from vfolders.sharing.service import remove_ended_shares as remove_shares
 from vfolders.uploads import resumable
@@ -57,8 +58,9 @@ def measure_folders(host_id: int | None = None) -> None:
 
 @shared_task(name=TaskName.REMOVE_ENDED_SHARES.value, soft_time_limit=240, time_limit=300)
 def remove_ended_shares() -> None:
-    """Remove expired shares and invitations, which give no right any more."""
+    """Remove expired shares, invitations and public links, which give no right any more."""
     remove_shares()
+    remove_ended_links()
 
 
 @shared_task(name=TaskName.CHECK_STORAGE_HOSTS.value, soft_time_limit=300, time_limit=360)

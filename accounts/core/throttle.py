@@ -24,6 +24,7 @@ class Purpose(StrEnum):
     SIGN_UP = "sign_up"  # mail with a link to create an account
     JOIN = "join"  # account created by an invitation or sign-up link
     TOKEN = "token"  # access token that is not valid; guessing one is hopeless, but costs the portal work
+    LINK = "link"  # public link to a file of a folder
 
 
 class AttemptLimit(StrEnum):
@@ -75,10 +76,12 @@ ACCOUNT_RATES = MappingProxyType(
     {limit: Rate(20, timedelta(seconds=3)) for limit in (AttemptLimit.PLACE, AttemptLimit.ADDRESS)}
 )
 TOKEN_RATES = MappingProxyType({AttemptLimit.ADDRESS: Rate(60, timedelta(seconds=2))})
+LINK_RATES = MappingProxyType({AttemptLimit.ADDRESS: Rate(120, timedelta(seconds=1))})
 RATES: Mapping[Purpose, Mapping[AttemptLimit, Rate]] = MappingProxyType(
     {
         Purpose.PASSWORD: GUESS_RATES, Purpose.CODE: GUESS_RATES, Purpose.RESET: MAIL_RATES, Purpose.PROVIDER: PROVIDER_RATES,
         Purpose.SIGN_UP: SIGN_UP_RATES, Purpose.JOIN: ACCOUNT_RATES, Purpose.TOKEN: TOKEN_RATES,
+        Purpose.LINK: LINK_RATES,
     }
 )  # fmt: skip
 

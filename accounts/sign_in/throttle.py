@@ -40,6 +40,7 @@ ACTIONS = {
     Purpose.RESET: ASK_RESET,
     Purpose.SIGN_UP: "accounts.ask_to_sign_up",
     Purpose.JOIN: "accounts.accept_invitation",
+    Purpose.LINK: "vfolders.use_link",
     Purpose.TOKEN: "requests.refuse_token",
 }
 # A `spent_until` beyond the reach of all attempts stems from a clock jump and counts as unused.
@@ -114,6 +115,7 @@ def throttle_error(purpose: Purpose, limit: AttemptLimit, wait: timedelta) -> To
         Purpose.SIGN_UP: _("There were too many attempts to sign up."),
         Purpose.JOIN: _("There were too many attempts to sign up."),
         Purpose.TOKEN: _("There were too many wrong tokens from your network."),
+        Purpose.LINK: _("Public links were opened too often from your network."),
     }
     hint = f"{_retry_hint(wait_s)} {_alternative_hint(purpose, limit)}".strip()
     refusal = TooManyRequests(sentences[purpose], hint=hint, retry_after_s=wait_s)

@@ -9,6 +9,17 @@ from vfolders.api.life_cycle import (
     FolderRestoreView,
     TrashView,
 )
+from vfolders.api.sharing import (
+    AcceptShareView,
+    DeclineShareView,
+    FolderInvitationListView,
+    LeaveFolderView,
+    LinkListView,
+    LinkView,
+    MountingSessionsView,
+    ShareListView,
+    ShareView,
+)
 from vfolders.api.uploads import BundleView, UploadListView, UploadView
 from vfolders.api.views import (
     DirectoryView,
@@ -78,6 +89,19 @@ urlpatterns = [
         entries.RestoreView.as_view(),
         name="api-folder-restore-entries",
     ),
+    path("folders/<uuid:folder_id>/shares/", ShareListView.as_view(), name="api-folder-shares"),
+    path("folders/<uuid:folder_id>/shares/<uuid:share_id>/", ShareView.as_view(), name="api-folder-share"),
+    path("folders/<uuid:folder_id>/leave/", LeaveFolderView.as_view(), name="api-folder-leave"),
+    path(
+        "folders/<uuid:folder_id>/sessions-without-right/",
+        MountingSessionsView.as_view(),
+        name="api-folder-sessions",
+    ),
+    path("folders/<uuid:folder_id>/links/", LinkListView.as_view(), name="api-folder-links"),
+    path("folders/<uuid:folder_id>/links/<uuid:link_id>/", LinkView.as_view(), name="api-folder-link"),
+    path("folder-invitations/", FolderInvitationListView.as_view(), name="api-folder-invitations"),
+    path("folder-invitations/<uuid:share_id>/accept/", AcceptShareView.as_view(), name="api-accept-share"),
+    path("folder-invitations/<uuid:share_id>/decline/", DeclineShareView.as_view(), name="api-decline-share"),
     path("folders/<uuid:folder_id>/files/", RootDirectoryView.as_view(), name="api-folder-root"),
     path("folders/<uuid:folder_id>/files/<entry_path:path>", FileView.as_view(), name="api-folder-file"),
 ]

@@ -42,6 +42,15 @@ def access_share(actor: Actor, folder_id: UUID, share_id: UUID) -> FolderShare:
     return share
 
 
+def has_own_share(actor: Actor, folder: VFolder) -> bool:
+    """Return True if a folder from `visible_folders` is shared with the actor as a person, who can leave
+    it then. At most one query.
+    """
+    if folder.shared_right is None:  # type: ignore[attr-defined]
+        return False
+    return folder.shares.filter(user_id=actor.user_id or NOBODY, accepted_at__isnull=False).exists()
+
+
 def own_invitations(actor: Actor) -> QuerySet[FolderShare]:
     """Invitations and offers to the actor that can be answered now, oldest first."""
     return _invitations_to(actor).filter(

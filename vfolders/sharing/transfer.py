@@ -42,6 +42,7 @@ def give_folder(*, actor: Actor, folder_id: UUID, heir: User, is_limited: bool) 
         scopes = read_scopes(ScopeIds(user=heir.pk).keys())
         check_limits(state for limit in wanted for state in overused_limits(scopes, Limit(limit)))
     folder.shares.filter(right=OWNERSHIP).delete()
+    folder.links.all().delete()
     changes = {"from": str(before), "to": heir.email, "name": folder.name}
     audit_log.record(actor=actor, action="vfolders.hand_over_folder", target=folder, changes=changes)
     return folder

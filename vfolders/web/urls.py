@@ -1,6 +1,6 @@
 from django.urls import path
 
-from vfolders.web import connect, life_cycle, lists, previews, views
+from vfolders.web import connect, life_cycle, lists, previews, sharing, views
 
 urlpatterns = [
     path("", views.data, name="data"),
@@ -9,11 +9,18 @@ urlpatterns = [
     path("trash/", lists.trash_many, name="folder-trash-many"),
     path("restore/", lists.restore_many, name="folder-restore-many"),
     path("purge/", lists.purge_many, name="folder-purge-many"),
+    path("invitations/<uuid:share_id>/", sharing.answer_invitation, name="folder-invitation"),
     path("<uuid:folder_id>/", views.folder_page, name="folder"),
     path("<uuid:folder_id>/file/", previews.file_page, name="folder-file"),
     path("<uuid:folder_id>/deleted/", previews.deleted_files, name="folder-deleted"),
     path("<uuid:folder_id>/deleted/empty/", previews.empty_deleted, name="folder-empty-deleted"),
     path("<uuid:folder_id>/image/", previews.image, name="folder-image"),
+    path("<uuid:folder_id>/sharing/", sharing.sharing, name="folder-sharing"),
+    path("<uuid:folder_id>/sharing/sessions/", sharing.end_sessions, name="folder-sessions-end"),
+    path("<uuid:folder_id>/sharing/links/", sharing.create_link, name="folder-links"),
+    path("<uuid:folder_id>/sharing/links/<uuid:link_id>/", sharing.revoke_link, name="folder-link"),
+    path("<uuid:folder_id>/sharing/<uuid:share_id>/", sharing.share, name="folder-share"),
+    path("<uuid:folder_id>/leave/", sharing.leave, name="folder-leave"),
     path("<uuid:folder_id>/download/", views.download_file, name="folder-download"),
     path("<uuid:folder_id>/upload/", views.upload_files, name="folder-upload"),
     path("<uuid:folder_id>/directories/", views.make_directory, name="folder-make-directory"),

@@ -28,9 +28,11 @@ from vfolders.files import service
 from vfolders.files.http_download import download
 from vfolders.models import VFolder
 from vfolders.selectors import access_folder, actions_on, storage_host_names
+from vfolders.sharing.selectors import has_own_share
 from vfolders.web import lists
 from vfolders.web.forms import DirectoryForm, FolderForm, UploadForm
 from vfolders.web.rows import crumbs, entry_row, page_url, size_words
+from vfolders.web.sharing import invitation_rows
 
 ENTRIES_PER_PAGE = 200
 
@@ -82,6 +84,8 @@ def folder_page(request: HttpRequest, folder_id: UUID) -> HttpResponse:
         "rows": [entry_row(folder_id, path, entry) for entry in page],
         "is_complete": listing.is_complete,
         "can_write": Action.WRITE in allowed,
+        "can_share": Action.SHARE in allowed,
+        "can_leave": not is_fragment(request) and has_own_share(actor, folder),
         "upload_form": UploadForm(),
         "directory_form": DirectoryForm(),
         "upload_url": page_url("folder-upload", folder_id, path),
@@ -164,7 +168,8 @@ def delete_entry(request: HttpRequest, folder_id: UUID) -> HttpResponse:
 
 def _data_page(request: HttpRequest, form: FolderForm, status: int = 200) -> HttpResponse:
     actor = actor_of(request)
-    context = {"form": form, **lists.list_context(request, actor)}
+    invitations = [] if is_fragment(request) else invitation_rows(actor)
+    context = {"form": form, "invitations": invitations, **lists.list_context(request, actor)}
     return render_page_or_fragment(
         request, "vfolders/data.html", "vfolders/_folders.html", context, status=status
     )

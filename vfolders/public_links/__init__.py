@@ -1,0 +1,1 @@
+"""Public links: downloads without an account."""

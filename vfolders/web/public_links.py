@@ -1,0 +1,42 @@
+"""Pages of public links, for anybody: what the link leads to, and its download."""
+
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from accounts.core.throttle import Purpose
+from accounts.sign_in.throttle import count_attempt
+from common.rest.actor import actor_of
+from vfolders.files.http_download import download
+from vfolders.public_links import service
+
+
+@never_cache
+@require_safe
+def public_link(request: HttpRequest, code: str) -> HttpResponse:
+    """Show name and size of what the link leads to."""
+    count_attempt(request, Purpose.LINK, "")
+    link = service.find_link(code)
+    context = {"link": link, "size_bytes": service.stat_link(link), "code": code}
+    response = render(request, "vfolders/public_link.html", context)
+    response["X-Robots-Tag"] = "noindex"
+    return response
+
+
+@require_safe
+def public_download(request: HttpRequest, code: str) -> HttpResponseBase:
+    """Send the file as an attachment. Each GET counts, also of a part."""
+    count_attempt(request, Purpose.LINK, "")
+    link = service.find_link(code)
+    opened = service.open_link(link)
+    if request.method == "GET":
+        try:
+            service.count_download(actor=actor_of(request), link=link)
+        except BaseException:
+            opened.stream.close()
+            raise
+    response = download(request, opened, link.name, service.LinkWatch(link.pk))
+    response["X-Robots-Tag"] = "noindex"
+    return response
