@@ -155,6 +155,8 @@ class Crossing:
             "folder_id": str(world.folder.pk),
             "operation_id": str(world.file_operation.pk),
             "upload_id": str(world.upload.pk),
+            "share_id": str(world.share.pk),
+            "link_id": str(world.link.pk),
             "array_id": str(world.array.pk),
             "keypair_id": str(world.keypair.pk),
             "ssh_key_id": str(world.ssh_key.pk),
@@ -250,7 +252,7 @@ class Crossing:
         values = {
             name: things[name] if attempt.path[name] == "hidden" else own[name] for name in attempt.path
         }
-        others = {"level": "user", "path": "a.txt", "place": "data/a.txt", "app": "p8000", "provider": "absent", "code": "no",
+        others = {"level": "user", "path": "a.txt", "place": "data/a.txt", "app": "p8000", "provider": "absent", "code": "no", "link_code": "no",
                   "login_id": "no", "agent_id": "4899999", "image_id": "4899999", "announcement_id": "4899999",
                   "price_id": "4899999", "group_id": "4899999", "grant_id": "4899999", "tick_id": "4899999",
                   "reservation_id": "4899999", "rule_id": "4899999", "vendor_id": "4899999", "storage_host_id": "4899999",

@@ -146,6 +146,16 @@ POST   folder-clone-retry                  in         404        404        404 
 POST   folder-trash                        in         404        404        404        302        404        302        302        403        403
 POST   folder-restore                      in         404        404        404        302        404        302        302        403        403
 POST   folder-purge                        in         404        404        404        404        404        404        404        404        404  confirm
+GET    folder-sharing                      in         404        404        404        200        404        200        200        403        403
+POST   folder-sharing                      in         404        404        404        302        404        302        302        403        403  share
+POST   folder-share                        in         404        404        404        302        404        302        302        403        403  share-right
+POST   folder-sessions-end                 in         404        404        404        302        404        302        302        403        403  mounting
+POST   folder-links                        in         404        404        404        201        404        201        201        403        403  link
+POST   folder-link                         in         404        404        404        302        404        302        302        403        403
+POST   folder-leave                        in         404        404        404        302        404        302        302        302        302
+POST   folder-invitation                   in         302        302        302        302        302        302        302        302        302
+GET    public-link                         200        200        200        200        200        200        200        200        200        200
+GET    public-link-download                200        200        200        200        200        200        200        200        200        200
 GET    people                              in         200        404        404        404        200        200        200        200        200
 GET    people-export                       in         200        404        404        404        200        200        200        200        200
 GET    new-person                          in         200        404        404        404        404        200        200        404        404
@@ -497,6 +507,19 @@ POST   api-folder-uploads                  401        404        404        404 
 GET    api-folder-upload                   401        404        404        404        200        404        404        404        403        403
 PATCH  api-folder-upload                   401        404        404        404        412        404        404        404        403        403
 DELETE api-folder-upload                   401        404        404        404        412        404        404        404        403        403
+GET    api-folder-shares                   401        404        404        404        200        404        200        200        403        403
+POST   api-folder-shares                   401        404        404        404        201        404        201        201        403        403  share
+PATCH  api-folder-share                    401        404        404        404        200        404        200        200        403        403  share-right
+DELETE api-folder-share                    401        404        404        404        204        404        204        204        403        403
+POST   api-folder-leave                    401        404        404        404        409        404        409        409        409        409
+GET    api-folder-sessions                 401        404        404        404        200        404        200        200        403        403
+POST   api-folder-sessions                 401        404        404        404        200        404        200        200        403        403  mounting-api
+GET    api-folder-links                    401        404        404        404        200        404        200        200        403        403
+POST   api-folder-links                    401        404        404        404        201        404        201        201        403        403  link
+DELETE api-folder-link                     401        404        404        404        204        404        204        204        403        403
+GET    api-folder-invitations              401        200        200        200        200        200        200        200        200        200
+POST   api-accept-share                    401        404        404        404        404        200        404        404        404        404
+POST   api-decline-share                   401        404        404        404        404        204        404        404        404        404
 GET    api-session-list                    401        200        200        200        200        200        200        200        200        200
 POST   api-session-list                    401        404        404        201        201        201        403        403        403        403  session
 POST   api-session-check                   401        404        404        200        200        200        403        403        403        403  session

@@ -56,14 +56,14 @@ from sessions_app.session_templates.templates import create_template
 from tests import factories
 from tests.factories_devices import give_devices
 from tests.factories_entrance import make_invitation
-from tests.factories_folders import make_folder, make_storage_host
+from tests.factories_folders import make_folder, make_share, make_storage_host
 from tests.factories_sessions import Place, make_place
 from vfolders.core.paths import TRASH
-from vfolders.models import FileOperation, Upload, VFolder
+from vfolders.models import FileOperation, FolderLink, FolderShare, Upload, VFolder
 from vfolders.selectors import files_of
 from vfolders.storage.base import EntryMissing
 
-FILE, LIMIT = "a.txt", "By day"
+FILE, LIMIT, LINK_CODE = "a.txt", "By day", "open-link"
 BATCH = "1700000000-0123456789ab"  # of the trash of the folder
 PEOPLE_FILE = b"email,name\nfrom-a-file@berth.example,Ada\n"
 _numbers = count(1)
@@ -81,6 +81,8 @@ class World:
     folder: VFolder
     file_operation: FileOperation
     upload: Upload
+    share: FolderShare
+    link: FolderLink
     keypair: KeyPair
     ssh_key: SshKey
     notification: Notification
@@ -162,6 +164,9 @@ class World:
             "app": "p8000",
             "provider": "absent",
             "code": "absent",
+            "share_id": uuid4() if is_absent else self.share.pk,
+            "link_id": uuid4() if is_absent else self.link.pk,
+            "link_code": "absent" if is_absent else LINK_CODE,
             "machine": "absent",
             "login_id": "absent",
             "machine_invitation_id": 10**9,
@@ -329,6 +334,11 @@ class World:
             },
             "new-project": {"name": f"new-{next(_numbers)}", "domain": self.place.project.domain.name},
             "new-member": {"email": self.people["outsider"].email, "role": "member"},
+            "share": {"person": self.people["outsider"].email, "right": "read"},
+            "share-right": {"right": "write"},
+            "link": {"path": FILE, "days": 3},
+            "mounting": {"session": [str(self.session.pk)]},
+            "mounting-api": {"sessions": [str(self.session.pk)]},
             "own-folder": {"name": f"new-{next(_numbers)}", "project": "-"},
             "quota": {"quota_bytes": 10**9},
             "host-limits": {"max_bytes": None, "max_user_bytes": 10**12, "max_project_bytes": None},
@@ -362,13 +372,24 @@ def make_world(root: Path) -> World:
     set_startup_script(actor=factories.actor_for(place.owner), content="date\n")
     session = place.run()
     save_limit(actor=SYSTEM, group_id=place.group.pk, limit={"name": LIMIT, "each": {"cpu": 10**9}})
+    folder, tomorrow = make_folder(place.owner, name="data"), clock.now() + timedelta(days=1)
     return World(
         place=place,
         people=people,
         session=session,
         device=give_devices(place.agent, 1, "Big One")[0],
         array=make_array(place),
-        folder=(folder := make_folder(place.owner, name="data")),
+        folder=folder,
+        share=make_share(
+            folder, people["project_admin"], accepted_at=None, answer_by=tomorrow, inviter=place.owner
+        ),
+        link=FolderLink.objects.create(
+            folder=folder,
+            path=FILE,
+            code_hash=hash_secret(LINK_CODE),
+            creator=place.owner,
+            expires_at=tomorrow,
+        ),
         file_operation=FileOperation.objects.create(
             kind="copy", source=folder, folder=folder, user=place.owner, request={}, ended_at=clock.now()
         ),

@@ -15,21 +15,21 @@ from vfolders.public_links import service
 
 @never_cache
 @require_safe
-def public_link(request: HttpRequest, code: str) -> HttpResponse:
+def public_link(request: HttpRequest, link_code: str) -> HttpResponse:
     """Show name and size of what the link leads to."""
     count_attempt(request, Purpose.LINK, "")
-    link = service.find_link(code)
-    context = {"link": link, "size_bytes": service.stat_link(link), "code": code}
+    link = service.find_link(link_code)
+    context = {"link": link, "size_bytes": service.stat_link(link), "code": link_code}
     response = render(request, "vfolders/public_link.html", context)
     response["X-Robots-Tag"] = "noindex"
     return response
 
 
 @require_safe
-def public_download(request: HttpRequest, code: str) -> HttpResponseBase:
+def public_download(request: HttpRequest, link_code: str) -> HttpResponseBase:
     """Send the file as an attachment. Each GET counts, also of a part."""
     count_attempt(request, Purpose.LINK, "")
-    link = service.find_link(code)
+    link = service.find_link(link_code)
     opened = service.open_link(link)
     if request.method == "GET":
         try:
