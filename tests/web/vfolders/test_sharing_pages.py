@@ -73,7 +73,7 @@ def test_a_public_link_downloads_a_file_without_signing_in(people: People, brows
     assert "&lt;b&gt;.html" in page.text
     assert page.headers["X-Robots-Tag"] == "noindex"
     answer = visitor.get(f"{url}download/")
-    assert answer.getvalue() == b"<script>"
+    assert b"".join(answer) == b"<script>"
     assert answer.headers["Content-Disposition"].startswith("attachment")
     assert answer.headers["Content-Type"] == "application/octet-stream"
     assert answer.headers["Content-Security-Policy"].startswith("sandbox")
