@@ -5,6 +5,7 @@ Portal, engines and load share the processors, so only ratios say something.
 """
 
 import contextlib
+import json
 import subprocess
 import uuid
 from collections.abc import Iterator, Sequence
@@ -146,7 +147,7 @@ def connections(stage: "Stage", cleanup: contextlib.ExitStack) -> list[Measure]:
     duel = Duel(terminals)
     pair = stage.start_session("pair", resource_group=GROUP, cluster_size=2, cluster_mode="spread")
     ours = stage.places_of(pair)
-    peer = cleanup.enter_context(overlay_pair(stage.made[:2], stage.portal.image))
+    peer = cleanup.enter_context(overlay_pair(stage.made[:2], stage.portal.image, like=ours))
 
     requests, echo = load.requests_per_s, duel.number_of
     return [
@@ -252,27 +253,19 @@ def staged() -> Iterator[Stage]:
 
 
 @contextlib.contextmanager
-def overlay_pair(made: Sequence[ClusterMachine], image: str) -> Iterator[list[Place]]:
-    """Run a container on each of two machines of the swarm, joined by an overlay of it."""
+def overlay_pair(made: Sequence[ClusterMachine], image: str, like: Sequence[Place]) -> Iterator[list[Place]]:
+    """Run a container on each of two machines of the swarm, joined by an overlay of it, with the limits of
+    the containers `like`: a stream costs a core at each end.
+    """
     name = f"berth-bench-{uuid.uuid4().hex[:8]}"
     places = [(engine_of(machine), f"{name}-{machine.number}") for machine in made]
     manager = places[0][0]
+    limits = {engine: limits_of((engine, container)) for engine, container in like}
     docker("network", "create", "--driver", "overlay", "--attachable", name, engine=manager)
     try:
         for engine, container in places:
-            docker(
-                "run",
-                "-d",
-                "--init",
-                "--name",
-                container,
-                "--network",
-                name,
-                image,
-                "sleep",
-                "3600",
-                engine=engine,
-            )
+            told = ("run", "-d", "--init", "--name", container, "--network", name, *limits[engine])
+            docker(*told, image, "sleep", "3600", engine=engine)
         yield places
     finally:
         for engine, container in places:
@@ -280,6 +273,20 @@ def overlay_pair(made: Sequence[ClusterMachine], image: str) -> Iterator[list[Pl
                 ["docker", "--host", engine, "rm", "-fv", container], check=False, capture_output=True
             )
         subprocess.run(["docker", "--host", manager, "network", "rm", name], check=False, capture_output=True)
+
+
+def limits_of(place: Place) -> list[str]:
+    """Return the options of `docker run` with the limits of a container."""
+    engine, container = place
+    names = {
+        "CpusetCpus": "cpuset-cpus",
+        "CpuQuota": "cpu-quota",
+        "CpuPeriod": "cpu-period",
+        "CpuShares": "cpu-shares",
+        "Memory": "memory",
+    }
+    found = json.loads(docker("inspect", "--format", "{{json .HostConfig}}", container, engine=engine))
+    return [f"--{option}={found[name]}" for name, option in names.items()]
 
 
 def stream_mb_per_s(sender: Place, receiver: Place) -> float:
