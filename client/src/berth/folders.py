@@ -16,8 +16,19 @@ from berth.transport import Transport, new_key, parse_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FolderClone(Record):
+    """Progress of a folder that is being copied. `error` says why copying stopped, "" while it goes on."""
+
+    source_name: str = ""
+    bytes_done: int = 0
+    bytes_total: int = 0
+    files_done: int = 0
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Folder(Record):
-    """A folder of a user or of a project."""
+    """A folder of a user or of a project. `state`: ready, cloning or trashed."""
 
     id: str
     name: str
@@ -31,6 +42,9 @@ class Folder(Record):
     size_bytes: int = 0
     measured_at: datetime | None = None
     is_size_whole: bool = True
+    trashed_at: datetime | None = None
+    expires_at: datetime | None = None
+    clone: FolderClone | None = None
     folders: "Folders" = field(repr=False, compare=False)
 
     @property
@@ -42,11 +56,45 @@ class Folder(Record):
         return decode(Usage, self.folders.transport.get_json(f"folders/{segment(self.id)}/usage/"))
 
     def delete(self) -> None:
-        """Delete the folder with all its contents. Cannot be undone.
-
-        Raises Refused while a live session mounts it.
+        """Put the folder in the trash, from where `restore` brings it back until it expires; cancel a
+        clone under way. Raises Refused while a live session mounts it.
         """
         self.folders.transport.request("DELETE", f"folders/{segment(self.id)}/")
+
+    def change(self, *, name: str = "", mode: str = "") -> "Folder":
+        """Rename the folder or change its mode; an empty value changes nothing."""
+        body = {key: value for key, value in (("name", name), ("mode", mode)) if value}
+        return self.folders._one(
+            self.folders.transport.request("PATCH", f"folders/{segment(self.id)}/", json=body)
+        )
+
+    def copy_to(self, name: str, *, project: str = "", host: str = "", mode: str = "") -> "Folder":
+        """Begin to copy the folder into a new one, which is `ready` when all is copied: see `reload`."""
+        body = {"name": name, "project": project, "host": host} | ({"mode": mode} if mode else {})
+        return self._post("clone/", body, new_key())
+
+    def retry_copy(self) -> "Folder":
+        """Begin to copy anew into this folder, whose clone stopped."""
+        return self._post("clone/retry/", {})
+
+    def restore(self, *, name: str = "") -> "Folder":
+        """Take the folder out of the trash, under another name if `name` is given."""
+        return self._post("restore/", {"name": name} if name else {})
+
+    def purge(self) -> None:
+        """Delete the folder, which is in the trash, for ever."""
+        path = f"folders/{segment(self.id)}/purge/"
+        self.folders.transport.request("POST", path, json={"name": self.name})
+
+    def reload(self) -> "Folder":
+        """Return the folder as it is now. Raises NotFound if it is gone."""
+        return self.folders.get(self.id)
+
+    def _post(self, path: str, body: dict[str, Any], headers: dict[str, str] | None = None) -> "Folder":
+        path = f"folders/{segment(self.id)}/{path}"
+        return self.folders._one(
+            self.folders.transport.request("POST", path, json=body, headers=headers or {})
+        )
 
 
 class Folders:
@@ -59,6 +107,14 @@ class Folders:
         """Yield the folders that the user may see, by name."""
         return iterate(self.transport, "folders/", Folder, given={"folders": self})
 
+    def trash(self) -> Iterator[Folder]:
+        """Yield the folders in the trash, the first to expire first."""
+        return iterate(self.transport, "folders/trash/", Folder, given={"folders": self})
+
+    def find_in_trash(self, text: str) -> Folder:
+        """Find a folder in the trash by id or name. Raises NotFound, InvalidInput."""
+        return _only([each for each in self.trash() if text in (each.id, each.name)], text)
+
     def get(self, folder_id: str) -> Folder:
         """Return the folder of this id. Raises NotFound."""
         return self._one(self.transport.request("GET", f"folders/{segment(folder_id)}/"))
@@ -69,20 +125,22 @@ class Folders:
             return self.get(str(uuid.UUID(text)))
         except ValueError:
             pass
-        named = [folder for folder in self.list() if folder.name == text]
-        if not named:
-            raise NotFound(f"There is no folder “{text[:80]}”.", hint="Which there are: berth folder ls.")
-        if len(named) > 1:
-            ids = ", ".join(folder.id for folder in named)
-            raise InvalidInput(
-                f"Several folders are called “{text[:80]}”: {ids}.", hint="Use one of the ids."
-            )
-        return named[0]
+        return _only([folder for folder in self.list() if folder.name == text], text)
 
-    def create(self, name: str, *, project: str = "", host: str = "") -> Folder:
+    def create(self, name: str, *, project: str = "", host: str = "", mode: str = "general") -> Folder:
         """Create an empty folder: your own, or shared with a project."""
-        body = {"name": name, "project": project, "host": host}
+        body = {"name": name, "project": project, "host": host, "mode": mode}
         return self._one(self.transport.request("POST", "folders/", json=body, headers=new_key()))
 
     def _one(self, answer: Any) -> Folder:
         return decode(Folder, parse_json(answer), folders=self)
+
+
+def _only(named: list[Folder], text: str) -> Folder:
+    """Return the only folder. Raises NotFound, and InvalidInput if there are several."""
+    if not named:
+        raise NotFound(f"There is no folder “{text[:80]}”.", hint="Which there are: berth folder ls.")
+    if len(named) > 1:
+        ids = ", ".join(folder.id for folder in named)
+        raise InvalidInput(f"Several folders are called “{text[:80]}”: {ids}.", hint="Use one of the ids.")
+    return named[0]

@@ -1,5 +1,6 @@
 """Commands `folder`: manage folders and their files."""
 
+import time
 from typing import Annotated
 
 import typer
@@ -14,14 +15,22 @@ from berth.errors import InvalidInput
 
 app = typer.Typer(no_args_is_help=True, help="Folders, which outlive sessions, and the files in them.")
 
+LOOK_S = 1.0
+"""Interval of looks at a copy that is under way."""
+
 FolderPath = Annotated[str, typer.Argument(help="Path in the folder.", show_default=False)]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
 @app.command("ls")
-def list_folders(context: typer.Context, as_json: AsJson = False) -> None:
+def list_folders(
+    context: typer.Context,
+    trash: Annotated[bool, typer.Option("--trash", help="Those in the trash.")] = False,
+    as_json: AsJson = False,
+) -> None:
     """List the folders that you may see."""
-    folders = list(get_client(context).folders.list())
+    of_client = get_client(context).folders
+    folders = list(of_client.trash() if trash else of_client.list())
     if as_json:
         show_json(folders)
         return
@@ -31,15 +40,29 @@ def list_folders(context: typer.Context, as_json: AsJson = False) -> None:
             one.owner or "",
             one.project or "",
             one.state,
+            one.mode,
             one.host,
             format_age(one.created_at),
             format_bytes(one.size_bytes) + ("" if one.is_size_whole else "+"),
             format_age(one.measured_at) or "never",
             one.id,
+            *([format_instant(one.expires_at)] if trash else []),
         )
         for one in folders
     ]
-    columns = ("name", "owner", "project", "state", "host", "age", "size", "counted", "id")
+    columns = (
+        "name",
+        "owner",
+        "project",
+        "state",
+        "mode",
+        "host",
+        "age",
+        "size",
+        "counted",
+        "id",
+        *(["expires"] if trash else []),
+    )
     show_table(columns, rows, empty="None. Create one: berth folder create NAME.")
 
 
@@ -57,10 +80,16 @@ def create(
         typer.Option("--project", "-p", help="Create it for a project.", autocompletion=complete.projects),
     ] = "",
     host: Annotated[str, typer.Option("--host", help="Storage host; the default one if not given.")] = "",
+    mode: Annotated[
+        str,
+        typer.Option(
+            "--mode", help="general, data, model, pipeline, or auto_mount: .NAME, in all your sessions."
+        ),
+    ] = "general",
     as_json: AsJson = False,
 ) -> None:
     """Create an empty folder: your own, or a project's."""
-    folder = get_client(context).folders.create(name, project=project, host=host)
+    folder = get_client(context).folders.create(name, project=project, host=host, mode=mode)
     if as_json:
         show_json(folder)
     else:
@@ -83,6 +112,7 @@ def show(context: typer.Context, folder: FolderName, as_json: AsJson = False) ->
             "owner": found.owner,
             "project": found.project,
             "state": found.state,
+            "mode": found.mode,
             "host": found.host,
             "holds": f"{more}{usage.file_count} files, {format_bytes(usage.size_bytes)}",
             "created": format_instant(found.created_at),
@@ -101,13 +131,105 @@ def usage(context: typer.Context, folder: FolderName, as_json: AsJson = False) -
     show_facts({"files": f"{more}{counted.file_count}", "size": f"{more}{format_bytes(counted.size_bytes)}"})
 
 
-@app.command("delete")
-def delete(context: typer.Context, folder: FolderName, yes: Yes = False) -> None:
-    """Delete a folder with all its contents. Cannot be undone."""
-    found = get_client(context).folders.find(folder)
-    _confirm(f"Delete the folder “{found.name}” with all it holds?", yes=yes)
-    found.delete()
-    note(f"Deleted {found.name}.")
+@app.command("rename")
+def rename(
+    context: typer.Context,
+    folder: FolderName,
+    name: Annotated[str, typer.Argument(help="The new name.", show_default=False)],
+) -> None:
+    """Rename a folder. Sessions that run keep the path at which they mount it."""
+    note(f"It is called {get_client(context).folders.find(folder).change(name=name).name} now.")
+
+
+@app.command("mode")
+def change_mode(
+    context: typer.Context,
+    folder: FolderName,
+    mode: Annotated[str, typer.Argument(help="general, data, model or pipeline.", show_default=False)],
+) -> None:
+    """Change what a folder is for."""
+    note(f"The mode is {get_client(context).folders.find(folder).change(mode=mode).mode} now.")
+
+
+@app.command("clone")
+def clone(
+    context: typer.Context,
+    folder: FolderName,
+    name: Annotated[str, typer.Argument(help="Name of the new folder.", show_default=False)],
+    project: Annotated[
+        str,
+        typer.Option("--project", "-p", help="Give it to a project.", autocompletion=complete.projects),
+    ] = "",
+    host: Annotated[str, typer.Option("--host", help="Storage host; that of the source if not given.")] = "",
+    mode: Annotated[str, typer.Option("--mode", help="Mode; that of the source if not given.")] = "",
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Do not wait until all is copied.")] = False,
+) -> None:
+    """Copy a folder into a new one, and wait for it. Ctrl-C ends the waiting, not the copy;
+    `berth folder trash ID` cancels the copy.
+    """
+    made = get_client(context).folders.find(folder).copy_to(name, project=project, host=host, mode=mode)
+    say(made.id)
+    if detach:
+        return
+    said = ""
+    while made.state == "cloning" and made.clone is not None:
+        if made.clone.error:
+            note(made.clone.error)
+            raise typer.Exit(FAILED)
+        done = f"{format_bytes(made.clone.bytes_done)} of {format_bytes(made.clone.bytes_total)}"
+        if (line := f"{done}, {made.clone.files_done} files") != said:
+            note(line)
+            said = line
+        time.sleep(LOOK_S)
+        made = made.reload()
+    note(f"{made.name} is ready.")
+
+
+@app.command("trash")
+def put_in_trash(
+    context: typer.Context,
+    folders: Annotated[list[str], typer.Argument(help="Folders, by name or id.", show_default=False)],
+) -> None:
+    """Put folders in the trash, from where they can be restored until they expire."""
+    for folder in folders:
+        found = get_client(context).folders.find(folder)
+        found.delete()
+        note(f"{found.name} is in the trash." if found.state == "ready" else f"Cancelled {found.name}.")
+
+
+app.command("delete", help="The same as `berth folder trash`.")(put_in_trash)
+
+
+@app.command("restore")
+def restore(
+    context: typer.Context,
+    folders: Annotated[
+        list[str], typer.Argument(help="Folders in the trash, by name or id.", show_default=False)
+    ],
+    name: Annotated[str, typer.Option("--name", help="Another name, for one folder.")] = "",
+) -> None:
+    """Take folders out of the trash."""
+    if name and len(folders) > 1:
+        raise InvalidInput("--name is for one folder.", hint="Restore them one by one.")
+    for folder in folders:
+        note(f"{get_client(context).folders.find_in_trash(folder).restore(name=name).name} is back.")
+
+
+@app.command("purge")
+def purge(
+    context: typer.Context,
+    folders: Annotated[
+        list[str], typer.Argument(help="Folders in the trash, by name or id.", show_default=False)
+    ],
+    yes: Yes = False,
+) -> None:
+    """Delete folders in the trash for ever, with all they hold."""
+    found = [get_client(context).folders.find_in_trash(folder) for folder in folders]
+    names = ", ".join(each.name for each in found)
+    _confirm(f"Delete {names} for ever, with all files?", yes=yes)
+    for each in found:
+        each.purge()
+        note(f"{each.name} is removed for ever.")
 
 
 @app.command("files")

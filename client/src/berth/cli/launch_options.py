@@ -60,8 +60,8 @@ Mounts = Annotated[
     typer.Option(
         "--mount",
         "-m",
-        metavar="FOLDER[:PATH][:ro]",
-        help="Mount a folder at /home/work/FOLDER or PATH; ro: read-only. May be repeated.",
+        metavar="FOLDER[/DIRECTORY][:PATH][:ro]",
+        help="Mount a folder, or a directory in it, at /home/work/FOLDER or PATH; ro: read-only. May be repeated.",
         autocompletion=complete.folders,
     ),
 ]
