@@ -1,12 +1,10 @@
 """WebDAV: the promises that no client can show. Real clients are in tests/client/webdav."""
 
-from base64 import b64encode
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-from django.http import HttpResponse
 from django.test import Client
 
 from common.token_scopes import TokenScope
@@ -14,6 +12,7 @@ from tests.conftest import People
 from tests.factories import make_token
 from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_limits import limit
+from tests.webdav import LOCK, Dav
 from vfolders.models import DavLock, VFolder
 from vfolders.selectors import mount_source
 
@@ -21,20 +20,6 @@ pytestmark = [
     pytest.mark.django_db,
     pytest.mark.filterwarnings("ignore:StreamingHttpResponse must consume asynchronous iterators"),
 ]
-LOCK = '<lockinfo xmlns="DAV:"><lockscope><exclusive/></lockscope><locktype><write/></locktype></lockinfo>'
-
-
-class Dav:
-    """A client of WebDAV with the token of a user."""
-
-    def __init__(self, token: str) -> None:
-        basic = b64encode(f"anybody:{token}".encode()).decode()
-        self._client = Client(headers={"authorization": f"Basic {basic}"}, raise_request_exception=False)
-
-    def __call__(self, method: str, path: str, body: bytes | str = b"", **headers: str) -> HttpResponse:
-        named = {f"HTTP_{name.upper()}": value for name, value in headers.items()}
-        kind = "application/octet-stream"
-        return self._client.generic(method, f"/dav/{path}", body, content_type=kind, **named)  # type: ignore[arg-type]
 
 
 @pytest.fixture
