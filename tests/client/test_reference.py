@@ -85,6 +85,8 @@ def test_every_module_says_what_it_is_for() -> None:
 WITHOUT_JSON = {
     "login", "logout", "logs", "exec", "shell", "cp", "api", "completion", "folder delete", "folder upload",
     "folder rename", "folder mode", "folder clone", "folder trash", "folder restore", "folder purge",
+    "folder end-sessions", "folder leave", "folder unshare", "folder unlink", "folder transfer", "folder accept",
+    "folder decline",
     "folder download", "folder cat", "folder mkdir", "folder rm", "project purge", "project remove", "policy delete",
     "policy assign", "budget delete", "price delete", "profile use", "profile path", "token delete", "ssh-key remove",
     "user purge", "user revoke-token", "user sign-out", "user mail-password", "user reset-second-factor",

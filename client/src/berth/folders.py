@@ -12,6 +12,7 @@ from berth.errors import InvalidInput, NotFound
 from berth.files import FolderFiles
 from berth.models import Usage
 from berth.paging import iterate
+from berth.sharing import FolderInvitations, FolderSharing
 from berth.transport import Transport, new_key, parse_json
 
 
@@ -50,6 +51,10 @@ class Folder(Record):
     @property
     def files(self) -> FolderFiles:
         return FolderFiles(self.folders.transport, self.id)
+
+    @property
+    def sharing(self) -> FolderSharing:
+        return FolderSharing(self.folders.transport, self.id)
 
     def usage(self) -> Usage:
         """Return the size and number of files of the folder, counted now."""
@@ -102,6 +107,10 @@ class Folders:
 
     def __init__(self, transport: Transport) -> None:
         self.transport = transport
+
+    @property
+    def invitations(self) -> FolderInvitations:
+        return FolderInvitations(self.transport)
 
     def list(self) -> Iterator[Folder]:
         """Yield the folders that the user may see, by name."""

@@ -36,6 +36,7 @@ from berth.cli import (
     rules,
     scheduling,
     sessions,
+    sharing,
     ssh_keys,
     storage_hosts,
     templates,
@@ -134,6 +135,7 @@ for name, command in (
     ("queue", waiting.queue),
 ):
     app.command(name)(command)
+sharing.add_to(folders.app)
 app.add_typer(folders.app, name="folder")
 app.add_typer(templates.app, name="template")
 app.add_typer(presets.app, name="preset")
