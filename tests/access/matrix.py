@@ -128,6 +128,18 @@ POST   folder-trash-many                   in         200        200        200 
 POST   folder-restore-many                 in         200        200        200        302        200        302        302        200        200  folders
 POST   folder-purge-many                   in         200        200        200        200        200        200        200        200        200  folders
 GET    folder                              in         404        404        404        200        404        200        200        403        403
+GET    all-folders                         in         200        404        404        404        200        200        200        200        200
+GET    export-all-folders                  in         200        404        404        404        200        200        200        200        200
+POST   trash-folders                       in         200        404        404        404        200        200        200        200        200  admin-folders
+POST   quota-of-folders                    in         200        404        404        404        200        200        200        200        200  admin-folders
+GET    user-storage                        in         200        404        404        404        200        200        200        200        200
+GET    project-storage                     in         200        404        404        404        200        200        200        200        200
+GET    host-storage                        in         404        404        404        404        404        404        200        404        200
+GET    host-limits                         in         404        404        404        404        404        404        200        404        404
+POST   host-limits                         in         404        404        404        404        404        404        302        404        404  host-limits-form
+GET    folder-usage                        in         404        404        404        200        404        200        200        403        403
+POST   count-folder                        in         404        404        404        302        404        302        302        403        403
+POST   folder-quota                        in         404        404        404        302        404        302        302        403        403  quota-form
 GET    folder-download                     in         404        404        404        200        404        200        200        403        403  ?file
 GET    folder-file                         in         404        404        404        200        404        200        200        403        403  ?file
 GET    folder-image                        in         404        404        404        409        404        409        409        403        403  ?file
@@ -493,9 +505,9 @@ GET    api-folder-zip                      401        404        404        404 
 GET    api-folder-search                   401        404        404        404        200        404        200        200        403        403  ?words
 GET    api-folder-text                     401        404        404        404        200        404        200        200        403        403  ?file
 PUT    api-folder-text                     401        404        404        404        409        404        409        409        403        403  text ?file
-GET    api-folder-trash                    401        404        404        404        200        404        200        200        403        403
-POST   api-folder-trash                    401        404        404        404        200        404        200        200        403        403  file-paths
-DELETE api-folder-trash                    401        404        404        404        204        404        204        204        403        403
+GET    api-deleted-entries                 401        404        404        404        200        404        200        200        403        403
+POST   api-deleted-entries                 401        404        404        404        200        404        200        200        403        403  file-paths
+DELETE api-deleted-entries                 401        404        404        404        204        404        204        204        403        403
 POST   api-folder-restore-entries          401        404        404        404        204        404        204        204        403        403
 GET    api-folder-root                     401        404        404        404        200        404        200        200        403        403
 GET    api-folder-file                     401        404        404        404        200        404        200        200        403        403
@@ -574,11 +586,11 @@ GET    app-port                            401        401
 # What somebody who looks at the portal as the owner (accounts.logins.impersonation) does not see, beside all of allauth and Django
 # admin: what is in files, logs and sessions, and how the owner signs in. Else they see what the owner sees.
 PRIVATE = frozenset({
-    "api-logins", "security", "oidc", "oidc-callback", "app-open", "app-authorize", "session-terminal", "session-log", "folder",
+    "api-logins", "security", "oidc", "oidc-callback", "app-open", "app-authorize", "session-terminal", "session-log", "folder", "folder-usage",
     "folder-download", "folder-file", "folder-image", "folder-deleted", "folder-delete-entry", "api-folder-root", "api-folder-file", "api-directory-usage", "api-session-logs",
     "api-folder-entries", "api-file-operation",
     "api-folder-zip", "api-folder-search", "api-folder-text",
-    "api-folder-trash", "api-session-files", "api-session-stat", "api-session-content", "api-session-archive",
+    "api-deleted-entries", "api-session-files", "api-session-stat", "api-session-content", "api-session-archive",
     "api-folder-bundles", "api-folder-uploads", "api-folder-upload",
     "callbacks", "api-callback-secret", "new-template",
     "dotfiles", "api-dotfiles", "api-dotfile", "api-startup-script",

@@ -83,7 +83,7 @@ urlpatterns = [
     path("folders/<uuid:folder_id>/zip/", entries.ZipView.as_view(), name="api-folder-zip"),
     path("folders/<uuid:folder_id>/search/", entries.SearchView.as_view(), name="api-folder-search"),
     path("folders/<uuid:folder_id>/text/", entries.TextView.as_view(), name="api-folder-text"),
-    path("folders/<uuid:folder_id>/trash/", entries.TrashView.as_view(), name="api-folder-trash"),
+    path("folders/<uuid:folder_id>/trash/", entries.TrashView.as_view(), name="api-deleted-entries"),
     path(
         "folders/<uuid:folder_id>/trash/<str:batch>/restore/",
         entries.RestoreView.as_view(),

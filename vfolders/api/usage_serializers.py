@@ -139,4 +139,4 @@ class TotalOut(serializers.Serializer[Any]):
     used_bytes = serializers.IntegerField()
     limit_bytes = serializers.IntegerField(allow_null=True, help_text="null: unlimited.")
     folder_count = serializers.IntegerField()
-    earlier_bytes = serializers.IntegerField(help_text="Size on the day `growth_since`.")
+    growth_bytes = serializers.IntegerField(help_text="Since 30 days ago, or since the first count of a day.")

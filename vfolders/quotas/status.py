@@ -8,6 +8,7 @@ from django.db.models import Count, Sum
 from accounts.core.limits import Level, Limit, LimitState, Scope, StorageLevel
 from accounts.limits import ScopeIds, read_scopes
 from common.actors import Actor
+from vfolders.core.quota_steps import reached_step
 from vfolders.quotas.selectors import byte_limit, policy_limits, stored_folders
 
 
@@ -52,6 +53,11 @@ def storage_status(actor: Actor, project_ids: Collection[int] = ()) -> StorageSt
         folder_count=sum(part.folder_count for part in hosts),
         most_folders=_most_folders(user),
     )
+
+
+def filling_limits(status: StorageStatus) -> tuple[LimitState, ...]:
+    """Return the limits that have reached the first step of a warning."""
+    return tuple(limit for limit in status.limits if reached_step(limit.used, limit.value))
 
 
 def _host_parts(actor: Actor) -> list[HostPart]:

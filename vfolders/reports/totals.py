@@ -72,7 +72,8 @@ def _with_totals(rows: QuerySet[Any], field: str, host: str) -> QuerySet[Any]:
         folder_count=_number(folders.annotate(count=Count("pk")).values("count")),
         earlier_bytes=_number(earlier),
     )
-    return annotated
+    with_growth: QuerySet[Any] = annotated.annotate(growth_bytes=F("used_bytes") - F("earlier_bytes"))
+    return with_growth
 
 
 def _number(query: QuerySet[Any, Any]) -> Coalesce:

@@ -1,6 +1,16 @@
 from django.urls import path
 
-from vfolders.web import connect, life_cycle, lists, previews, sharing, views
+from vfolders.web import (
+    all_folders,
+    connect,
+    life_cycle,
+    lists,
+    previews,
+    sharing,
+    storage_use,
+    usage_pages,
+    views,
+)
 
 urlpatterns = [
     path("", views.data, name="data"),
@@ -21,6 +31,17 @@ urlpatterns = [
     path("<uuid:folder_id>/sharing/links/<uuid:link_id>/", sharing.revoke_link, name="folder-link"),
     path("<uuid:folder_id>/sharing/<uuid:share_id>/", sharing.share, name="folder-share"),
     path("<uuid:folder_id>/leave/", sharing.leave, name="folder-leave"),
+    path("all/", all_folders.all_folders, name="all-folders"),
+    path("all/export/", all_folders.export_all_folders, name="export-all-folders"),
+    path("all/trash/", all_folders.trash_many, name="trash-folders"),
+    path("all/quota/", all_folders.quota_many, name="quota-of-folders"),
+    path("all/users/", storage_use.user_storage, name="user-storage"),
+    path("all/projects/", storage_use.project_storage, name="project-storage"),
+    path("all/hosts/", storage_use.host_storage, name="host-storage"),
+    path("all/hosts/<int:storage_host_id>/", storage_use.host_limits, name="host-limits"),
+    path("<uuid:folder_id>/usage/", usage_pages.folder_usage, name="folder-usage"),
+    path("<uuid:folder_id>/usage/count/", usage_pages.count_folder, name="count-folder"),
+    path("<uuid:folder_id>/quota/", usage_pages.change_quota, name="folder-quota"),
     path("<uuid:folder_id>/download/", views.download_file, name="folder-download"),
     path("<uuid:folder_id>/upload/", views.upload_files, name="folder-upload"),
     path("<uuid:folder_id>/directories/", views.make_directory, name="folder-make-directory"),

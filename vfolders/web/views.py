@@ -1,5 +1,6 @@
 """The Data page and the file browser of a folder."""
 
+from collections.abc import Iterable
 from urllib.parse import quote
 from uuid import UUID
 
@@ -14,19 +15,21 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from accounts.core.limits import LimitState
 from accounts.logins.service import request_login
 from accounts.selectors import cached_projects
 from common.errors import BerthError, invalid_field
 from common.pages.htmx import closed_during_impersonation, is_fragment, render_page_or_fragment
 from common.rest.actor import actor_of
 from common.rest.idempotency import submit_once
-from vfolders import services, usage
+from vfolders import services
 from vfolders.access_watch import AccessWatch
 from vfolders.core.paths import EntryPath, display_name, parse_directory, parse_path
 from vfolders.core.permissions import Action
 from vfolders.files import service
 from vfolders.files.http_download import download
-from vfolders.models import VFolder
+from vfolders.quotas.selectors import byte_limits
+from vfolders.quotas.status import storage_status
 from vfolders.selectors import access_folder, actions_on, storage_host_names
 from vfolders.sharing.selectors import has_own_share
 from vfolders.web import lists
@@ -72,10 +75,12 @@ def folder_page(request: HttpRequest, folder_id: UUID) -> HttpResponse:
     listing = service.list_directory(actor=actor, folder_id=folder_id, path="/".join(path))
     page = Paginator(listing.entries, ENTRIES_PER_PAGE).get_page(request.GET.get("page"))
     allowed = actions_on(actor, folder)
+    limits = () if is_fragment(request) else byte_limits([folder])
     context = {
         "folder": folder,
         "size": size_words(folder),
-        "above": [] if is_fragment(request) else _exceeded_limit_messages(folder),
+        "limits": limits,
+        "above": _exceeded_limit_messages(limits),
         "title": display_name(path[-1]) if path else folder.name,
         "path": "/".join(path),
         "session_path": "/".join(("/home/work", folder.name, *map(display_name, path))),
@@ -170,6 +175,9 @@ def _data_page(request: HttpRequest, form: FolderForm, status: int = 200) -> Htt
     actor = actor_of(request)
     invitations = [] if is_fragment(request) else invitation_rows(actor)
     context = {"form": form, "invitations": invitations, **lists.list_context(request, actor)}
+    if not is_fragment(request):
+        projects = cached_projects(request.user)  # type: ignore[arg-type]
+        context["storage"] = storage_status(actor, [project.pk for project in projects])
     return render_page_or_fragment(
         request, "vfolders/data.html", "vfolders/_folders.html", context, status=status
     )
@@ -197,12 +205,12 @@ def _entry_path_of(request: HttpRequest) -> EntryPath:
         return parse_path(request.GET.get("path", ""))
 
 
-def _exceeded_limit_messages(folder: VFolder) -> list[str]:
-    """Return a sentence with advice for each exceeded byte limit of the folder."""
+def _exceeded_limit_messages(limits: Iterable[LimitState]) -> list[str]:
+    """Return a sentence with advice for each exceeded byte limit."""
     what = _(
         "Delete files, or ask an administrator. Until then nothing is uploaded, and no session mounts it for writing."
     )
-    return [f"{state.refusal} {what}" for state in usage.exceeded_limits(folder)]
+    return [f"{state.refusal} {what}" for state in limits if state.over]
 
 
 def _put_url(folder_id: UUID, path: EntryPath) -> str:

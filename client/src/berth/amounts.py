@@ -16,6 +16,13 @@ def format_bytes(amount: int) -> str:
     return f"{amount} B"
 
 
+def parse_bytes(text: str) -> int:
+    """Return the bytes of "500g", "1.5t" or "1024". Raises ValueError."""
+    unit = text[-1:].lower()
+    factor = next((factor for factor, name in UNITS if name[0].lower() == unit), 1)
+    return int(float(text[:-1] if factor > 1 else text) * factor)
+
+
 def format_amount(name: str, amount: int) -> str:
     """Format the amount of one slot without the slot's name, as in "0.5" or "4 GiB"."""
     if name in ("mem", "shm") or name.endswith(".mem"):

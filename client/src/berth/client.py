@@ -26,6 +26,7 @@ from berth.profiles import SIGN_IN_HINT, Profile, choose_profile
 from berth.resource_groups import ResourceGroups
 from berth.sessions import Sessions
 from berth.storage_hosts import StorageHosts
+from berth.storage_use import Storage
 from berth.templates import Templates
 from berth.transport import ANSWER_S, Transport
 
@@ -76,6 +77,7 @@ class Client:
         self.domains = Domains(self.transport)
         self.managed_groups = ResourceGroups(self.transport)
         self.storage_hosts = StorageHosts(self.transport)
+        self.storage = Storage(self.transport)
 
     @property
     def url(self) -> str:

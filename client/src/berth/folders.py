@@ -13,6 +13,7 @@ from berth.files import FolderFiles
 from berth.models import Usage
 from berth.paging import iterate
 from berth.sharing import FolderInvitations, FolderSharing
+from berth.storage_use import DirectoryReport
 from berth.transport import Transport, new_key, parse_json
 
 
@@ -46,6 +47,10 @@ class Folder(Record):
     trashed_at: datetime | None = None
     expires_at: datetime | None = None
     clone: FolderClone | None = None
+    file_count: int | None = None
+    quota_bytes: int | None = None
+    is_quota_fixed: bool = False
+    used_at: datetime | None = None
     folders: "Folders" = field(repr=False, compare=False)
 
     @property
@@ -59,6 +64,22 @@ class Folder(Record):
     def usage(self) -> Usage:
         """Return the size and number of files of the folder, counted now."""
         return decode(Usage, self.folders.transport.get_json(f"folders/{segment(self.id)}/usage/"))
+
+    def directories(self, path: str = "") -> DirectoryReport:
+        """Return what fills a directory of the folder, as counted last."""
+        return decode(DirectoryReport, self.folders.transport.get_json(self._directories, path=path))
+
+    def count_directories(self) -> DirectoryReport:
+        """Have the directories counted again, in the background; `directories` tells when it is done."""
+        return decode(DirectoryReport, parse_json(self.folders.transport.request("POST", self._directories)))
+
+    def set_quota(self, quota_bytes: int | None) -> "Folder":
+        """Set the largest size of the folder; None removes the quota. Returns the changed folder."""
+        return self.folders.set_quota(self.id, quota_bytes)
+
+    @property
+    def _directories(self) -> str:
+        return f"folders/{segment(self.id)}/usage/directories/"
 
     def delete(self) -> None:
         """Put the folder in the trash, from where `restore` brings it back until it expires; cancel a
@@ -140,6 +161,16 @@ class Folders:
         """Create an empty folder: your own, or shared with a project."""
         body = {"name": name, "project": project, "host": host, "mode": mode}
         return self._one(self.transport.request("POST", "folders/", json=body, headers=new_key()))
+
+    def administered(self, **filters: str) -> Iterator[Folder]:
+        """Yield all folders that the user administers, the biggest first. Filters: owner, project, host,
+        state.
+        """
+        return iterate(self.transport, "storage/folders/", Folder, given={"folders": self}, **filters)
+
+    def set_quota(self, folder_id: str, quota_bytes: int | None) -> Folder:
+        body = {"quota_bytes": quota_bytes}
+        return self._one(self.transport.request("PUT", f"folders/{segment(folder_id)}/quota/", json=body))
 
     def _one(self, answer: Any) -> Folder:
         return decode(Folder, parse_json(answer), folders=self)

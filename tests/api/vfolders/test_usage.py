@@ -81,7 +81,7 @@ def test_totals_show_growth_to_those_who_oversee(host: StorageHost) -> None:
         StorageHost.objects.update(max_bytes=9 * KIB)
         row = admin.get(f"/api/v1/storage/{what}/").json()["results"][0]
         assert (row["name"], row["used_bytes"], row["limit_bytes"]) == (name, used, limit_bytes)
-        assert row["earlier_bytes"] == (2 * KIB if what == "hosts" else KIB)
+        assert row["growth_bytes"] == used - (2 * KIB if what == "hosts" else KIB)
     assert admin.get("/api/v1/storage/users/", {"host": "none"}).json()["results"][0]["used_bytes"] == 0
     found = admin.get("/api/v1/storage/folders/", {"min_bytes": 3 * KIB}).json()["results"]
     assert [each["name"] for each in found] == ["shared"]

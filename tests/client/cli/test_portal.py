@@ -278,6 +278,10 @@ def test_folders_and_their_files(berth: Command, place: Place, tmp_path: Path) -
     assert berth("folder", "rm", "data", "deep", "--yes").code == 0
     assert "3 files" in berth("folder", "show", "data").out
     assert json.loads(berth("folder", "usage", "data", "--json").out)["file_count"] == 3
+    assert berth("folder", "quota", "data", "1.5g").code == 0
+    assert berth("folder", "quota", "data", "much").code == 2
+    assert json.loads(berth("storage", "show", "--json").out)["folder_count"] == 1
+    assert berth("storage", "users").code == 0
     assert berth("cp", "data:absent", str(back)).code == 3
     assert berth("folder", "delete", "data", "--yes").code == 0
     assert berth("folder", "show", "data").code == 3

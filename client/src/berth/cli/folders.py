@@ -11,7 +11,11 @@ from berth.cli.context import AsJson, FolderName, get_client
 from berth.cli.copying import watching
 from berth.cli.exits import FAILED
 from berth.cli.output import note, say, show_facts, show_json, show_table, show_tally, write_bytes
-from berth.errors import InvalidInput
+from berth.cli.storage_use import parse_size
+from berth.errors import InvalidInput, Refused
+from berth.storage_use import DirectoryReport
+
+POLL_S = 1.0
 
 app = typer.Typer(no_args_is_help=True, help="Folders, which outlive sessions, and the files in them.")
 
@@ -121,14 +125,55 @@ def show(context: typer.Context, folder: FolderName, as_json: AsJson = False) ->
 
 
 @app.command("usage")
-def usage(context: typer.Context, folder: FolderName, as_json: AsJson = False) -> None:
-    """Count the size and the files of a folder."""
-    counted = get_client(context).folders.find(folder).usage()
+def usage(
+    context: typer.Context,
+    folder: FolderName,
+    path: Annotated[str, typer.Argument(help="Directory in the folder.", show_default=False)] = "",
+    again: Annotated[
+        bool, typer.Option("--again", help="Count the directories again, and wait for it.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the size of a folder, counted now, and its biggest directories, as counted last."""
+    found = get_client(context).folders.find(folder)
+    if again:
+        found.count_directories()
+        while found.directories().is_awaited:
+            time.sleep(POLL_S)
+    counted = found.usage()
+    try:
+        report = found.directories(path)
+    except Refused:  # monitors see sizes, but no names of directories
+        report = DirectoryReport()
     if as_json:
-        show_json(counted)
+        show_json({**counted.raw, "directories": report.raw})
         return
     more = "" if counted.is_complete else "more than "
-    show_facts({"files": f"{more}{counted.file_count}", "size": f"{more}{format_bytes(counted.size_bytes)}"})
+    files = {} if counted.file_count is None else {"files": f"{more}{counted.file_count}"}
+    show_facts({**files, "size": f"{more}{format_bytes(counted.size_bytes)}"})
+    if report.problem:
+        note(f"The last count of its directories failed: {report.problem}")
+    if report.counted_at is None:
+        note("Its directories were never counted: add --again.")
+        return
+    rows = [(f"{one.name}/", format_bytes(one.size_bytes), str(one.file_count)) for one in report.directories]
+    if report.own_count:
+        rows.append(("files here", format_bytes(report.own_bytes or 0), str(report.own_count)))
+    show_table(("directory", "size", "files"), rows, empty="Empty.")
+    note(f"Counted {format_age(report.counted_at)} ago.")
+
+
+@app.command("quota")
+def set_quota(
+    context: typer.Context,
+    folder: FolderName,
+    size: Annotated[str, typer.Argument(metavar="SIZE", help="Like 500g or 2t; none removes it.")],
+    as_json: AsJson = False,
+) -> None:
+    """Set the largest size of a folder."""
+    changed = get_client(context).folders.find(folder).set_quota(parse_size(size))
+    if as_json:
+        show_json(changed)
 
 
 @app.command("rename")

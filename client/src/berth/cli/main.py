@@ -39,6 +39,7 @@ from berth.cli import (
     sharing,
     ssh_keys,
     storage_hosts,
+    storage_use,
     templates,
     tokens,
     users,
@@ -144,6 +145,7 @@ app.add_typer(callbacks.app, name="callback")
 app.add_typer(images.image_app, name="image")
 app.add_typer(machines.agent_app, name="agent")
 app.add_typer(storage_hosts.app, name="storage-host")
+app.add_typer(storage_use.app, name="storage")
 groups.project_app.add_typer(rules.rule_app, name="rule")
 app.add_typer(groups.project_app, name="project")
 reservations.add_to(resource_groups.app)
