@@ -43,7 +43,8 @@ def hosts_with_due_folders() -> list[int]:
 
 
 def measure_due_folders(host_id: int) -> int:
-    """Measure the due folders of a host, longest due first; return their number.
+    """Measure the due folders of a host, longest due first; return their number. Removes what has been
+    in their trash for too long.
 
     Ends after ROUND_S; the next round continues. May run twice at once. A folder that cannot be
     measured is retried later and does not stop the others.
@@ -55,6 +56,7 @@ def measure_due_folders(host_id: int) -> int:
         if folder is None:
             break
         try:
+            files_of(folder).expire_trash(now_s=clock.now().timestamp())
             measure(folder, BACKGROUND)
             done += 1
         except Exception as error:

@@ -21,6 +21,7 @@ export class EntryList {
     this.resized = new ResizeObserver(() => this.draw());
     this.resized.observe(this.scroller);
     this.scroller.addEventListener("keydown", (event) => this.key(event));
+    this.body.addEventListener("focusin", (event) => this.follow(event));
     this.body.addEventListener("click", (event) => this.click(event));
     this.body.addEventListener("contextmenu", (event) => this.contextMenu(event));
     if (hooks.canWrite) for (const kind of ["dragstart", "dragover", "dragleave", "drop"]) this.body.addEventListener(kind, (event) => this[kind](event));
@@ -98,23 +99,34 @@ export class EntryList {
     this.root.querySelector("[data-total]").textContent = text;
   }
 
-  async more() {
-    if (!this.after || this.loading) return;
-    this.loading = true;
+  /** Load the next page; there is one request at a time. */
+  more() {
+    this.loading ??= this.loadNext();
+    return this.loading;
+  }
+
+  async loadNext() {
+    const { ticket, after } = this;
+    let page = null;
     try {
-      const { ticket } = this;
-      const page = await this.hooks.load(this.after, this.sort);
-      if (this.ticket !== ticket) return;
-      this.entries.push(...page.entries);
-      this.after = page.after;
-      this.total = Math.max(page.total, this.entries.length);
+      page = await this.hooks.load(after, this.sort);
     } catch (error) {
+      this.after = null;
       this.tell(error.message);
-      return;
-    } finally {
-      this.loading = false;
     }
+    this.loading = null;
+    if (!page || this.ticket !== ticket) return;
+    this.entries.push(...page.entries);
+    this.after = page.after;
+    this.total = Math.max(page.total, this.entries.length);
     this.draw();
+  }
+
+  /** Go to the last entry of all. */
+  async toEnd(isRange) {
+    while (this.after) await this.more();
+    this.goTo(this.entries.length - 1, { isRange });
+    this.focus();
   }
 
   // Rows
@@ -130,7 +142,7 @@ export class EntryList {
     for (let at = first; at < last; at += 1) rows.push(this.row(at));
     this.body.replaceChildren(...rows);
     if (had) this.focus();
-    if (last + SPARE >= this.entries.length && this.after) this.more();
+    if (this.after && last + SPARE >= this.entries.length) this.more();
   }
 
   row(at) {
@@ -158,13 +170,22 @@ export class EntryList {
     box.checked = isSelected;
     tick.append(box);
     const menu = element("div", "browser-more", { role: "gridcell" });
-    const button = element("button", "btn btn-icon btn-sm", { type: "button", tabindex: -1, "data-menu": "", "aria-haspopup": "menu", "aria-label": format(gettext("Actions for {name}"), { name: entry.name }) });
+    const button = element("button", "btn btn-icon btn-sm", { type: "button", tabindex: -1, "data-row-menu": "", "aria-haspopup": "menu", "aria-label": format(gettext("Actions for {name}"), { name: entry.name }) });
     const dots = this.icon.cloneNode(true);
     dots.querySelector("use").setAttribute("href", use.getAttribute("href").replace(/#.*/, "#dots"));
     button.append(dots);
     menu.append(button);
     row.append(tick, name, size, time, menu);
     return row;
+  }
+
+  /** The row that got the focus is the active one. */
+  follow(event) {
+    const row = event.target.closest("[data-at]");
+    if (!row || event.target !== row) return;
+    this.body.querySelector('[tabindex="0"][data-at]')?.setAttribute("tabindex", -1);
+    row.tabIndex = 0;
+    this.active = Number(row.dataset.at);
   }
 
   rowOf(at) {
@@ -219,10 +240,10 @@ export class EntryList {
   click(event) {
     const at = Number(event.target.closest("[data-at]")?.dataset.at ?? -1);
     if (at < 0 || event.target.closest("[data-editing]")) return;
-    if (event.target.closest("[data-menu]")) {
+    const box = event.target.closest("[data-row-menu]")?.getBoundingClientRect();
+    if (box) {
       if (!this.selection.has(keyOf(this.entries[at]))) this.goTo(at);
       this.selection.add(keyOf(this.entries[at]));
-      const box = event.target.closest("[data-menu]").getBoundingClientRect();
       this.draw();
       this.focus();
       this.hooks.onMenu({ x: box.right, y: box.bottom });
@@ -257,8 +278,9 @@ export class EntryList {
   key(event) {
     if (event.target.matches("input[type=text]")) return;
     const rows = Math.max(1, Math.floor(this.scroller.clientHeight / ROW) - 1);
-    const to = { ArrowDown: this.active + 1, ArrowUp: this.active - 1, PageDown: this.active + rows, PageUp: this.active - rows, Home: 0, End: this.entries.length - 1 }[event.key];
-    if (to !== undefined) this.goTo(to, { isRange: event.shiftKey, keeps: event.ctrlKey });
+    const to = { ArrowDown: this.active + 1, ArrowUp: this.active - 1, PageDown: this.active + rows, PageUp: this.active - rows, Home: 0 }[event.key];
+    if (event.key === "End") this.toEnd(event.shiftKey);
+    else if (to !== undefined) this.goTo(to, { isRange: event.shiftKey, keeps: event.ctrlKey });
     else if (event.key === " ") this.toggle(this.active);
     else if (event.key === "Escape") this.goTo(this.active);
     else if (event.key === "a" && (event.ctrlKey || event.metaKey)) {
@@ -266,7 +288,8 @@ export class EntryList {
       this.hooks.onSelect(this.selection.size);
       this.draw();
     } else if (event.key === "ContextMenu" || (event.key === "F10" && event.shiftKey)) {
-      const box = this.rowOf(this.active).getBoundingClientRect();
+      const box = (this.rowOf(this.active) ?? this.body).getBoundingClientRect();
+      if (!this.entries.length) return;
       this.selection.add(keyOf(this.entries[this.active]));
       this.hooks.onMenu({ x: box.left + 40, y: box.bottom });
     } else {

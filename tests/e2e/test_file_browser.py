@@ -81,9 +81,8 @@ def test_a_list_of_ten_thousand_is_scrolled_and_accessible(browse: Browse, user:
     expect(page.locator("[data-total]")).to_have_text("10,000 entries")
 
     page.locator('.browser-row[data-at="0"]').focus()
-    for last in (1999, 3999, 5999, 7999, 9999):  # pages are loaded as the list is scrolled to them
-        page.keyboard.press("End")
-        expect(page.get_by_role("link", name=f"file-{last:05}.txt")).to_be_visible()
+    page.keyboard.press("End")
+    expect(page.get_by_role("link", name="file-09999.txt")).to_be_visible()
     assert page.locator(".browser-row").count() < 100
     page.evaluate(AXE.read_text())
     found = page.evaluate("axe.run()")["violations"]

@@ -4,6 +4,7 @@ Paths in a folder are relative to the folder. Paths in a session are absolute, o
 home directory.
 """
 
+import json
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -16,7 +17,7 @@ from berth import archives, transfer
 from berth.addresses import quoted_path, relative_path, segment
 from berth.decoding import decode, get_field
 from berth.errors import InvalidInput, NotFound, Refused, UnexpectedAnswer, Unreachable
-from berth.models import Directory, Entry
+from berth.models import Directory, Entry, FileOperation, Hit
 from berth.transfer import FileStore, Quiet, Tally, Watcher
 from berth.transport import Content, Transport, parse_json
 
@@ -121,6 +122,54 @@ class FolderFiles(Files):
         if not relative_path(path):
             raise InvalidInput("Say what to delete.", hint="The folder itself: berth folder delete.")
         self._transport.request("DELETE", self._address(path))
+
+    def trash(self, *paths: str) -> str:
+        """Move entries to the trash of the folder; return the batch that `restore` takes."""
+        wanted = [relative_path(path) for path in paths]
+        if not all(wanted):
+            raise InvalidInput("Say what to delete.", hint="The folder itself: berth folder delete.")
+        answer = self._transport.request("POST", f"{self._base}/trash/", json={"paths": wanted})
+        return str(get_field(parse_json(answer), "batch", str))
+
+    def restore(self, batch: str) -> None:
+        """Bring entries back from the trash to where they were."""
+        self._transport.request("POST", f"{self._base}/trash/{segment(batch)}/restore/")
+
+    def start(
+        self, kind: str, *paths: str, to: str = "", name: str = "", taken: str = "refuse"
+    ) -> FileOperation:
+        """Begin to copy, move or unpack entries within the folder, into the directory `to`.
+
+        `taken` says what happens if a name is taken: refuse, keep_both, replace or skip.
+        """
+        body = {
+            "kind": kind,
+            "paths": [relative_path(path) for path in paths],
+            "to": relative_path(to),
+            "name": name,
+            "taken": taken,
+        }
+        answer = self._transport.request("POST", f"{self._base}/operations/", json=body)
+        return decode(FileOperation, parse_json(answer))
+
+    def operation(self, operation_id: str) -> FileOperation:
+        """Return an operation with its progress. Raises NotFound a day after its end."""
+        return decode(FileOperation, self._transport.get_json(f"file-operations/{segment(operation_id)}/"))
+
+    def search(self, words: str, path: str = "") -> Iterator[Hit]:
+        """Yield the entries below a directory whose names contain the words, as they are found; with *
+        or ? the words are a pattern. Raises Refused if the search breaks off, and at its limits.
+        """
+        asked = {"q": words, "path": relative_path(path)}
+        with self._transport.stream("GET", f"{self._base}/search/", params=asked) as answer:
+            for line in answer.iter_lines():
+                found = json.loads(line) if line else {}
+                if "path" in found:
+                    yield decode(Hit, found)
+                elif "error" in found:
+                    raise Refused(str(found["error"]))
+                elif found.get("is_complete") is False:
+                    raise Refused("Not everything was searched.", hint="Search in a directory, or for more.")
 
     def send_tree(self, local: Path, path: str, watcher: Watcher) -> Tally:
         return transfer.send_one_by_one(self, local, path, watcher)

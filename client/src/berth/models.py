@@ -380,6 +380,35 @@ class Directory(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Hit(Record):
+    """Entry that a search by name found, with its path in the folder."""
+
+    path: str
+    name: str
+    kind: str
+    size_bytes: int = 0
+    modified_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileOperation(Record):
+    """Copy, move or unpacking of files. `state` is waiting, running, done, failed or cancelled."""
+
+    id: str
+    kind: str
+    state: str
+    entries_done: int = 0
+    bytes_done: int = 0
+    paths: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    error: str = ""
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state not in {"waiting", "running"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Usage(Record):
     size_bytes: int
     file_count: int | None

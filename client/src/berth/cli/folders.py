@@ -16,6 +16,9 @@ from berth.errors import InvalidInput, Refused
 from berth.storage_use import DirectoryReport
 
 POLL_S = 1.0
+from berth.errors import InvalidInput, NotFound, Refused
+from berth.files import FolderFiles
+from berth.models import FileOperation
 
 app = typer.Typer(no_args_is_help=True, help="Folders, which outlive sessions, and the files in them.")
 
@@ -23,6 +26,10 @@ LOOK_S = 1.0
 """Interval of looks at a copy that is under way."""
 
 FolderPath = Annotated[str, typer.Argument(help="Path in the folder.", show_default=False)]
+Target = Annotated[str, typer.Argument(help="A directory in the folder, or a new name.", show_default=False)]
+IfTaken = Annotated[
+    str, typer.Option("--if-taken", help="If the name is taken: refuse, keep_both, replace or skip.")
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
@@ -361,12 +368,107 @@ def mkdir(context: typer.Context, folder: FolderName, path: FolderPath) -> None:
 
 
 @app.command("rm")
-def rm(context: typer.Context, folder: FolderName, path: FolderPath, yes: Yes = False) -> None:
-    """Delete a file, or a directory with all its contents."""
+def rm(
+    context: typer.Context,
+    folder: FolderName,
+    path: FolderPath,
+    yes: Yes = False,
+    forever: Annotated[
+        bool, typer.Option("--forever", help="Remove it at once instead of putting it into the trash.")
+    ] = False,
+) -> None:
+    """Delete a file, or a directory with all its contents. It waits in the trash of the folder for 7 days."""
     files = get_client(context).folders.find(folder).files
     if files.stat(path).is_directory:
         _confirm(f"Delete the directory “{path}” with all it holds?", yes=yes)
-    files.delete(path)
+    if forever:
+        files.delete(path)
+        return
+    batch = files.trash(path)
+    note(f"Undo: berth folder restore-files {folder} {batch}")
+
+
+@app.command("restore-files")
+def restore_files(
+    context: typer.Context,
+    folder: FolderName,
+    batch: Annotated[str, typer.Argument(help="What “berth folder rm” said.", show_default=False)],
+) -> None:
+    """Bring deleted files back to where they were."""
+    get_client(context).folders.find(folder).files.restore(batch)
+
+
+@app.command("mv")
+def mv(
+    context: typer.Context, folder: FolderName, path: FolderPath, to: Target, taken: IfTaken = "refuse"
+) -> None:
+    """Move or rename a file or directory within a folder."""
+    _move_or_copy(context, "move", folder, path, to, taken)
+
+
+@app.command("cp-within")
+def cp_within(
+    context: typer.Context, folder: FolderName, path: FolderPath, to: Target, taken: IfTaken = "refuse"
+) -> None:
+    """Copy a file, or a directory with all its contents, within a folder."""
+    _move_or_copy(context, "copy", folder, path, to, taken)
+
+
+@app.command("unpack")
+def unpack(
+    context: typer.Context,
+    folder: FolderName,
+    path: FolderPath,
+    to: Annotated[
+        str, typer.Argument(help="Directory for the contents; by default that of the archive.")
+    ] = "",
+    taken: IfTaken = "refuse",
+) -> None:
+    """Unpack a ZIP, tar, tar.gz or tar.bz2 archive of a folder in the folder."""
+    files = get_client(context).folders.find(folder).files
+    directory = to or path.rpartition("/")[0]
+    _wait(files, files.start("unpack", path, to=directory, taken=taken))
+
+
+@app.command("find")
+def find(
+    context: typer.Context,
+    folder: FolderName,
+    words: Annotated[str, typer.Argument(help="Part of the name, or a pattern with * and ?.")],
+    path: Annotated[str, typer.Argument(help="Directory in the folder.", show_default=False)] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Find files and directories of a folder by their names, at any depth."""
+    hits = get_client(context).folders.find(folder).files.search(words, path)
+    if as_json:
+        show_json(list(hits))
+        return
+    for hit in hits:
+        say(f"{hit.path}/" if hit.kind == "directory" else hit.path)
+
+
+def _move_or_copy(context: typer.Context, kind: str, folder: str, path: str, to: str, taken: str) -> None:
+    files = get_client(context).folders.find(folder).files
+    directory, name = to.removesuffix("/"), ""
+    if not to.endswith("/"):
+        try:
+            is_directory = files.stat(to).is_directory
+        except NotFound:
+            is_directory = False
+        if not is_directory:
+            directory, _slash, name = to.rpartition("/")
+    _wait(files, files.start(kind, path, to=directory, name=name, taken=taken))
+
+
+def _wait(files: FolderFiles, operation: FileOperation) -> None:
+    """Wait until the operation has ended, and say what came of it."""
+    while not operation.has_ended:
+        time.sleep(0.5)
+        operation = files.operation(operation.id)
+    for left_out in operation.left_out:
+        note(f"Left out, a link or device: {left_out}")
+    if operation.state != "done":
+        raise Refused(operation.error or f"The operation was {operation.state}.")
 
 
 def _confirm(question: str, *, yes: bool) -> None:
