@@ -200,11 +200,12 @@ def access_folder(
 def _allowed(actor: Actor, folder: VFolder | None, action: Action) -> VFolder:
     if folder is None:
         raise NotFound(_("There is no such folder among yours."))
-    if action not in actions_on(actor, folder):
-        raise PermissionDenied(
-            _(_REFUSALS[action]).format(folder=folder.name),
-            hint=_("Ask an administrator of its project.") if folder.project else _("Ask its owner."),
-        )
+    allowed = actions_on(actor, folder)
+    if action not in allowed:
+        hint = _("Ask an administrator of its project.") if folder.project else _("Ask its owner.")
+        if action is Action.MOUNT and Action.MOUNT_READONLY in allowed:
+            hint = _("You may read it: mount it read-only.")
+        raise PermissionDenied(_(_REFUSALS[action]).format(folder=folder.name), hint=hint)
     return folder
 
 

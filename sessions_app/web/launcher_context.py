@@ -249,7 +249,8 @@ def _initial_from_request(actor: Actor, request: SessionRequest) -> dict[str, An
     devices = {
         name: str(text) for name, text in request.resources.to_json().items() if name not in (*STEPS, "shm")
     }
-    folders = list(own_folders(actor))
+    # Of several with one name the own one counts, as in a request.
+    folders = sorted(own_folders(actor), key=lambda folder: folder.owner_id == actor.user_id)
     known = {folder.name: folder for folder in folders} | {str(folder.pk): folder for folder in folders}
     mounts = [(known[mount.name], mount) for mount in request.mounts if mount.name in known]
     return {

@@ -107,7 +107,7 @@ class EndedSessionsOut(serializers.Serializer[Any]):
 class LinkInput(InputSerializer):
     path = TextField(
         max_length=4096, required=False, allow_blank=True, default="",
-        help_text="File in the folder that the link leads to.",
+        help_text="File or directory in the folder; empty: all of it. Directories are sent as ZIP archives.",
     )  # fmt: skip
     days = serializers.IntegerField(
         min_value=1, max_value=links.MOST_DAYS, required=False, default=links.DEFAULT_DAYS,
@@ -279,7 +279,7 @@ class LinkListView(APIView):
         operation_id="create_folder_link", request=LinkInput, responses={201: LinkCreatedOut, **_REFUSALS}
     )
     def post(self, request: Request, folder_id: UUID) -> Response:
-        """Create a link by which anybody downloads one file without signing in."""
+        """Create a link by which anybody downloads a file or directory without signing in."""
         link, url = links.create_link(
             actor=actor_of(request), folder_id=folder_id, **LinkInput.parse(request)
         )

@@ -20,7 +20,7 @@ from common.audit import audit_log
 from common.errors import BerthError, InvalidInput
 from common.http.downloads import attachment_header
 from common.i18n import gettext as _
-from vfolders.access_watch import AccessWatch
+from vfolders.access_watch import Watch
 from vfolders.core.paths import EntryPath, display_name, is_addressable
 from vfolders.core.permissions import Action
 from vfolders.files.names import existing_directory, existing_path
@@ -39,7 +39,7 @@ MAX_WORDS_LENGTH = 200
 class _Pieces:
     """Asynchronous iterator over an iterator that reads from a storage host; Django calls `close`."""
 
-    def __init__(self, files: FolderFiles, watch: AccessWatch, pieces: Iterator[bytes]) -> None:
+    def __init__(self, files: FolderFiles, watch: Watch, pieces: Iterator[bytes]) -> None:
         self._files, self._watch, self._pieces = files, watch, pieces
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -52,7 +52,7 @@ class _Pieces:
 
 
 def zip_download(
-    *, actor: Actor, folder_id: UUID, paths: Sequence[str], watch: AccessWatch
+    *, actor: Actor, folder_id: UUID, paths: Sequence[str], watch: Watch
 ) -> StreamingHttpResponse:
     """Return a ZIP archive of the entries, or of the whole folder without any; it is packed while it is
     sent. Links are left out and named in it.
@@ -87,9 +87,7 @@ def _in_pieces(chunks: Iterator[bytes]) -> Iterator[bytes]:
         yield b"".join(waiting)
 
 
-def search(
-    *, actor: Actor, folder_id: UUID, path: str, words: str, watch: AccessWatch
-) -> StreamingHttpResponse:
+def search(*, actor: Actor, folder_id: UUID, path: str, words: str, watch: Watch) -> StreamingHttpResponse:
     """Return the entries below the directory whose names contain `words`, in any case, as lines of
     JSON. With * or ? the words are a pattern for the whole name.
 

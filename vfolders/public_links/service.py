@@ -4,12 +4,14 @@ A link gives no more than its creator has: it stops with the creator's right to 
 it gives is read with that right, through the same services as a page.
 """
 
+from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Q, QuerySet
+from django.http import StreamingHttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
@@ -23,6 +25,7 @@ from vfolders import lifecycle
 from vfolders.access_watch import Watch
 from vfolders.core.permissions import Action
 from vfolders.files import service as files
+from vfolders.files.streams import zip_download
 from vfolders.models import FolderLink, VFolder
 from vfolders.selectors import access_folder
 from vfolders.storage.base import OpenFile
@@ -65,8 +68,7 @@ def create_link(
         raise InvalidInput.at("days", _("Give 1 to {most} days.").format(most=MOST_DAYS))
     if max_downloads is not None and not 1 <= max_downloads <= MOST_DOWNLOADS:
         raise InvalidInput.at("max_downloads", _("Give a number from 1, or none for any number."))
-    if files.is_directory(actor=actor, folder_id=folder_id, path=path):
-        raise InvalidInput.at("path", _("A link leads to one file. Pack a directory into an archive first."))
+    files.is_directory(actor=actor, folder_id=folder_id, path=path)  # raises if nothing is there
     code = new_secret()
     link = FolderLink(
         folder=folder, path=path, code_hash=hash_secret(code), creator=get_acting_user(actor),
@@ -118,8 +120,15 @@ def find_link(code: str) -> FolderLink:
     return link
 
 
+def is_archive(link: FolderLink) -> bool:
+    """Return True if the link leads to a directory, which is sent as a ZIP archive. Raises NotFound (it
+    was deleted).
+    """
+    return files.is_directory(actor=_creator(link), folder_id=link.folder_id, path=link.path)
+
+
 def stat_link(link: FolderLink) -> int:
-    """Return the size in bytes of what the link leads to. Raises NotFound (it was deleted)."""
+    """Return the size in bytes of the file of a link. Raises NotFound (it was deleted)."""
     opened = open_link(link)
     opened.stream.close()
     return opened.size_bytes
@@ -127,7 +136,13 @@ def stat_link(link: FolderLink) -> int:
 
 def open_link(link: FolderLink) -> OpenFile:
     """Open the file of a link, with the right of its creator. Raises NotFound (it was deleted)."""
-    return files.open_file(actor=user_actor(link.creator), folder_id=link.folder_id, path=link.path)
+    return files.open_file(actor=_creator(link), folder_id=link.folder_id, path=link.path)
+
+
+def pack_link(link: FolderLink) -> StreamingHttpResponse:
+    """Return the directory of a link as a ZIP archive, packed while it is sent."""
+    paths = [link.path] if link.path else []
+    return zip_download(actor=_creator(link), folder_id=link.folder_id, paths=paths, watch=LinkWatch(link.pk))
 
 
 @transaction.atomic
@@ -161,6 +176,11 @@ class LinkWatch(Watch):
 def remove_ended_links() -> int:
     """Remove links that have expired; return their number. Safe to run at any time."""
     return FolderLink.objects.filter(expires_at__lte=clock.now()).delete()[0]
+
+
+def _creator(link: FolderLink) -> Actor:
+    """Return the actor with whose right a link is read; its label in logs says that it was a link."""
+    return replace(user_actor(link.creator), label=f"link of {link.creator.email}")
 
 
 def _require_use(link: FolderLink) -> None:

@@ -67,7 +67,9 @@ class ShareForm(forms.Form):
 
 class LinkForm(forms.Form):
     path = UncheckedField(
-        label=gettext_lazy("File"),
+        required=False,
+        label=gettext_lazy("File or directory"),
+        help_text=gettext_lazy("Empty: the whole folder. Directories are sent as ZIP archives."),
         widget=forms.TextInput(
             attrs={"placeholder": "results/report.pdf", "autocomplete": "off", "spellcheck": "false"}
         ),

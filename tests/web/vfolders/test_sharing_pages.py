@@ -1,5 +1,7 @@
 """Pages of sharing: drawer, invitations, public links."""
 
+import io
+import zipfile
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -81,6 +83,18 @@ def test_a_public_link_downloads_a_file_without_signing_in(people: People, brows
     assert visitor.get(f"{url}download/").status_code == 200
     assert visitor.get(f"{url}download/").status_code == 409
     assert FolderLink.objects.get().downloads == 2
+
+
+def test_a_link_to_a_directory_sends_an_archive(people: People, browser_of: BrowserOf) -> None:
+    folder = make_folder(people.member, name="data")
+    files.write_file(actor=actor_for(people.member), folder_id=folder.pk, path="in/a", chunks=[b"x"])
+    body = {"path": "in", "days": "1"}
+    answer = browser_of(people.member).post(f"/data/{folder.pk}/sharing/links/", body)
+    url = answer.context["new_link"]["url"].removeprefix("http://localhost:8080")
+
+    assert "ZIP" in Client().get(url).text
+    packed = io.BytesIO(b"".join(Client().get(f"{url}download/")))
+    assert zipfile.ZipFile(packed).read("in/a") == b"x"
 
 
 def test_a_link_that_ended_says_so(people: People, browser_of: BrowserOf, settings: object) -> None:

@@ -156,12 +156,14 @@ def decline(context: typer.Context, invitation: Invitation) -> None:
 def link(
     context: typer.Context,
     folder: FolderName,
-    path: Annotated[str, typer.Argument(help="File in the folder.", show_default=False)],
+    path: Annotated[
+        str, typer.Argument(help="File or directory in the folder; empty: all of it.", show_default=False)
+    ] = "",
     days: Annotated[int, typer.Option("--days", help="End after so many days.")] = 7,
     downloads: Annotated[int, typer.Option("--downloads", help="Most downloads; 0: any number.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Create a public link to a file and print it. Anybody who has it can download the file."""
+    """Create a public link to a file or directory and print it. Anybody who has it can download that."""
     sharing = get_client(context).folders.find(folder).sharing
     made = sharing.create_link(path, days=days, max_downloads=downloads or None)
     if as_json:
