@@ -11,6 +11,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakSet
 
 from asgiref.sync import async_to_sync
 from django.core.serializers.json import DjangoJSONEncoder
@@ -21,7 +22,9 @@ from django.utils.translation import get_language, override
 from common.rest.errors import as_refusal
 
 SCOPE_KEY = "berth.body"
-PIECE_BYTES = 256 * 1024
+MIN_PIECE_BYTES = 64 * 1024
+MAX_PIECE_BYTES = 2 * 2**20
+MEMORY_BYTES = 6 * 2**20
 PAUSE_S = 0.5
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -32,47 +35,54 @@ class ClientGone(Exception):
 
 
 class RequestBody:
-    """Body of one request, received as it is asked for: pieces of about PIECE_BYTES, and each PAUSE_S
+    """Body of one request, received as it is asked for: in pieces of about `piece_bytes`, and each PAUSE_S
     what has arrived, perhaps nothing, so that a receiver can look around. `length` is the
     Content-Length, None for a chunked body. Iterating raises ClientGone.
     """
 
     def __init__(self, receive: Receive, length: int | None) -> None:
         self._receive = receive
-        self._message: asyncio.Future[Message] | None = None
         self._is_whole = False
         self.length = length
 
     async def __aiter__(self) -> AsyncIterator[list[bytes]]:
-        loop = asyncio.get_running_loop()
+        _bodies.add(self)
         try:
             while not self._is_whole:
                 parts: list[bytes] = []
-                size, ends_at = 0, loop.time() + PAUSE_S
-                while size < PIECE_BYTES and not self._is_whole:
-                    message = await self._next(ends_at - loop.time())
-                    if message is None:
-                        break
-                    if message["type"] == "http.disconnect":
-                        yield parts
-                        raise ClientGone
-                    self._is_whole = not message.get("more_body", False)
-                    parts.append(message.get("body", b""))
-                    size += len(parts[-1])
+                try:
+                    async with asyncio.timeout(PAUSE_S):
+                        await self._gather(parts)
+                except TimeoutError:
+                    pass
+                except ClientGone:
+                    yield parts
+                    raise
                 yield parts
         finally:
-            if self._message is not None:
-                self._message.cancel()
+            _bodies.discard(self)
 
-    async def _next(self, wait_s: float) -> Message | None:
-        """Return the next message, None if there is none within `wait_s`."""
-        if self._message is None:
-            self._message = asyncio.ensure_future(self._receive())
-        await asyncio.wait({self._message}, timeout=max(0.0, wait_s))
-        if not self._message.done():
-            return None
-        message, self._message = self._message, None
-        return message.result()
+    async def _gather(self, parts: list[bytes]) -> None:
+        """Add what arrives to `parts` until they are a piece, or the body is whole."""
+        missing = piece_bytes(len(_bodies))
+        while missing > 0 and not self._is_whole:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            self._is_whole = not message.get("more_body", False)
+            parts.append(message.get("body", b""))
+            missing -= len(parts[-1])
+
+
+_bodies: WeakSet[RequestBody] = WeakSet()
+"""Bodies that are being received by this process; together they hold MEMORY_BYTES."""
+
+
+def piece_bytes(count: int) -> int:
+    """Return the size of the pieces of each of `count` transfers: large ones cost less time, and all
+    together hold little memory.
+    """
+    return max(MIN_PIECE_BYTES, min(MAX_PIECE_BYTES, MEMORY_BYTES // max(1, count)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +157,7 @@ def takes_stream(method: str, path: str) -> bool:
 
 def _stored_body(request: HttpRequest) -> RequestBody:
     def messages() -> Iterator[Message]:
-        while piece := request.read(PIECE_BYTES):
+        while piece := request.read(MIN_PIECE_BYTES):
             yield {"type": "http.request", "body": piece, "more_body": True}
         yield {"type": "http.request", "body": b""}
 

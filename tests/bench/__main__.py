@@ -25,10 +25,12 @@ BENCHES = (
     "measuring",
     "submit",
     "cluster",
+    "folders",
 )
 WITH_ROWS_OF_ITS_OWN = {
     "accelerators",
     "cluster",
+    "folders",
     "gateway",
     "heartbeats",
     "lives",

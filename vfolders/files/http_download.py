@@ -7,6 +7,7 @@ displays one nevertheless is restricted to a sandbox without scripts and origin.
 import asyncio
 import os
 from collections.abc import AsyncIterator
+from weakref import WeakSet
 
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
@@ -14,16 +15,16 @@ from django.utils.cache import get_conditional_response
 from django.utils.http import http_date, quote_etag
 
 from common.http.downloads import attachment_header
+from common.rest.request_body import piece_bytes
 from vfolders.access_watch import Watch
 from vfolders.core.http_range import ByteRange, UnsatisfiableRange, parse_range
 from vfolders.storage.base import OpenFile
-
-_CHUNK_BYTES = 256 * 1024
+from vfolders.storage.descriptors import closing
 
 
 class _FileBody:
-    """Bytes of one range, read in a thread as fast as the client takes them; Django calls `close`.
-    Breaks off with PermissionDenied or NotFound when the right to read ends.
+    """Bytes of one range, read as fast as the client takes them; Django calls `close`. The next piece
+    is read while one is sent. Breaks off with PermissionDenied or NotFound when the right to read ends.
     """
 
     def __init__(self, opened: OpenFile, part: ByteRange, watch: Watch) -> None:
@@ -33,17 +34,40 @@ class _FileBody:
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         position, end = self._part.start, self._part.start + self._part.length
-        while position < end:
-            await self._watch.acheck()
-            length = min(_CHUNK_BYTES, end - position)
-            chunk = await asyncio.to_thread(os.pread, self._opened.stream.fileno(), length, position)
-            if not chunk:
-                return  # truncated by a session meanwhile: the client gets fewer bytes than announced
-            position += len(chunk)
-            yield chunk
+        _open.add(self)
+        following = asyncio.ensure_future(self._read(position, end))
+        try:
+            while position < end:
+                await self._watch.acheck()
+                piece = await following
+                if not piece:
+                    return  # truncated by a session meanwhile: the client gets fewer bytes than announced
+                position += len(piece)
+                following = asyncio.ensure_future(self._read(position, end))
+                yield piece
+        finally:
+            _open.discard(self)
+            following.cancel()
+
+    async def _read(self, position: int, end: int) -> bytes:
+        length = min(piece_bytes(len(_open)), end - position)
+        if length <= 0:
+            return b""
+        descriptor = os.dup(self._opened.stream.fileno())  # of the call, which may outlive a stalled host
+
+        def read() -> bytes:
+            with closing(descriptor):
+                return os.pread(descriptor, length, position)
+
+        calls = self._opened.calls
+        return await (calls.arun(read) if calls else asyncio.to_thread(read))
 
     def close(self) -> None:
         self._opened.stream.close()
+
+
+_open: WeakSet[_FileBody] = WeakSet()
+"""Files that this process sends now; together they hold little memory."""
 
 
 def download(request: HttpRequest, opened: OpenFile, name: str, watch: Watch) -> HttpResponseBase:

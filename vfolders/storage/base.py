@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 from uuid import UUID
 
 from django.utils.translation import gettext as _
@@ -18,6 +18,9 @@ from django.utils.translation import gettext as _
 from common.errors import Conflict, LimitExceeded, NotFound, Unavailable
 from vfolders.storage import descriptors
 from vfolders.storage.descriptors import Owner
+
+if TYPE_CHECKING:
+    from vfolders.storage.host_calls import HostCalls
 
 
 class EntryKind(StrEnum):
@@ -76,14 +79,15 @@ BACKGROUND = Effort(max_entries=200_000_000, max_s=900.0, share=0.25)
 
 @dataclass(frozen=True, slots=True)
 class OpenFile:
-    """A regular file open for reading; the receiver closes `stream`.
-    `etag` changes when the file does.
+    """A regular file open for reading; the receiver closes `stream`, and reads by `calls` to the host,
+    which are bounded. `etag` changes when the file does.
     """
 
     stream: BinaryIO
     size_bytes: int
     modified_at: datetime
     etag: str
+    calls: "HostCalls | None" = None
 
 
 class EntryMissing(NotFound):

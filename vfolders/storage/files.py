@@ -150,6 +150,7 @@ class FolderFiles:
             size_bytes=status.st_size,
             modified_at=instant(status.st_mtime),
             etag=etag_of(status),
+            calls=self._calls,
         )
 
     def write_file(self, path: EntryPath, chunks: Iterable[bytes]) -> Entry:
