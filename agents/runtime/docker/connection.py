@@ -6,6 +6,7 @@ import json
 import re
 import tarfile
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -184,7 +185,8 @@ class Connection:
         self._lock = Lock()
         self._client: EngineClient | None = None
         self._circuit = Circuit(self._ping, TRANSPORT_FAULTS)
-        self._window = CallWindow()
+        # By method: an engine may answer some calls and hang in others.
+        self._windows: defaultdict[str, CallWindow] = defaultdict(CallWindow)
 
     def check_answer(self) -> None:
         """Check through the circuit breaker that the engine answers now or within seconds, so that
@@ -196,23 +198,23 @@ class Connection:
             raise RuntimeUnavailable(f"Engine {self.address} does not answer: {outage}") from outage
 
     @contextmanager
-    def one_call(self) -> Iterator[None]:
-        """Count the block as a call. Raises RuntimeUnavailable if the engine has enough of them to answer."""
-        with self._window.call() as is_allowed:
+    def one_call(self, method: str) -> Iterator[None]:
+        """Count the block as a call. Raises RuntimeUnavailable if the engine has enough of its kind to answer."""
+        with self._windows[method].call() as is_allowed:
             if not is_allowed:
                 raise RuntimeUnavailable(
                     f"Engine {self.address} is slow: earlier calls wait for its answers."
                 )
             yield
 
-    def note_answer(self) -> None:
+    def note_answer(self, method: str) -> None:
         self._circuit.note_answer()
-        self._window.note_answer()
+        self._windows[method].note_answer()
 
-    def note_failure(self, error: Exception) -> None:
+    def note_failure(self, method: str, error: Exception) -> None:
         self._circuit.doubt()
         if isinstance(error, TIMEOUTS):
-            self._window.note_timeout()
+            self._windows[method].note_timeout()
         self.forget()
 
     def _ping(self) -> None:
@@ -284,13 +286,13 @@ def translated(
             with understood(self.connection.address):
                 result = method(self, *args, **kwargs)
         except docker.errors.APIError as error:
-            self.connection.note_answer()
+            self.connection.note_answer(method.__name__)
             raise fault_of_answer(error.status_code or 500, str(error.explanation or error)) from error
         except TRANSPORT_FAULTS as error:
-            self.connection.note_failure(error)
+            self.connection.note_failure(method.__name__, error)
             why = self.connection.endpoint.explain(root_cause(error))
             raise RuntimeUnavailable(f"Engine {self.connection.address} does not answer: {why}") from error
-        self.connection.note_answer()
+        self.connection.note_answer(method.__name__)
         pause(method.__name__)
         return result
 
@@ -308,7 +310,7 @@ def answered(
     @wraps(method)
     def guarded(self: Self, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
         self.connection.check_answer()
-        with self.connection.one_call():
+        with self.connection.one_call(method.__name__):
             return ask(self, *args, **kwargs)
 
     return guarded
