@@ -16,7 +16,7 @@ class AgentLost(Event):
 
 @dataclass(frozen=True, slots=True)
 class AgentDrained(Event):
-    """An administrator drained an agent at `at`. Its sessions continue."""
+    """An administrator drained an agent at `at`, or put it into maintenance. Its sessions continue."""
 
     agent_id: int
     name: str

@@ -3,7 +3,7 @@
 from celery import shared_task
 
 from agents.connections.invitations import admit_machines as admit_invited
-from agents.connections.service import renew_client_certificates
+from agents.connections.service import remove_old_connection_files, renew_client_certificates
 from agents.machine_images import removal, runner, transfers
 from agents.machines import discovery, network_isolation, service, withholding
 from agents.metering import collector, meter_containers
@@ -98,3 +98,4 @@ def renew_certificates() -> None:
     with try_exclusive("agents.connections.renewal") as is_mine:
         if is_mine:
             renew_client_certificates()
+    remove_old_connection_files()

@@ -14,6 +14,7 @@ from common.db.connection import TimeoutConnection
 from common.http.ports import parse_ports
 from common.logging_setup import configure_logging
 from common.values.money import read_currency
+from portal.worker_sizes import POOL_THREADS, WEB_CONNECTIONS
 
 django_stubs_ext.monkeypatch()
 
@@ -134,6 +135,7 @@ TEMPLATES = [
 ]
 
 TimeoutConnection.silence_s = env.float("BERTH_DB_SILENCE_S", 15)
+BERTH_POOL_THREADS = POOL_THREADS
 DATABASES = {"default": env.db_url_config(DATABASE_URL)}
 DATABASES["default"].update(
     {
@@ -145,7 +147,7 @@ DATABASES["default"].update(
             "connect_timeout": 5,
             "pool": {
                 "min_size": 1,
-                "max_size": env.int("BERTH_DB_POOL", 16),
+                "max_size": env.int("BERTH_DB_POOL", WEB_CONNECTIONS),
                 "timeout": 10,
                 "max_idle": 60,
                 "reconnect_timeout": 5,  # afterwards each request tries immediately

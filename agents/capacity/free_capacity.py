@@ -13,6 +13,7 @@ from django.db import connection
 from django.db.models import Count, F, Q, Sum
 
 from accounts.limits import ScopeIds
+from agents.core.sandboxes import Sandbox
 from agents.core.states import AgentState
 from agents.models import (
     Agent,
@@ -55,6 +56,7 @@ _RESERVED = f"""
         (reserved.domain_id = %(domain)s OR reserved.project_id = %(project)s OR reserved.user_id = %(user)s) IS NOT TRUE
     )
 """
+_HAS_SANDBOX = f"(known.sandbox = '{Sandbox.RUNC}' OR known.sandbox = ANY(agent.sandboxes))"
 _PARAMETERS = {"state": AgentState.CONNECTED.value, "cpu": CPU, "mem": MEM}
 _LARGEST_FREE = f"""
     WITH machine AS (
@@ -66,7 +68,8 @@ _LARGEST_FREE = f"""
         FROM (
             SELECT agent_id, slot_name, greatest(0, least(capacity, capacity + surplus - occupied)) AS free FROM {_SLOT}
         ) AS slot JOIN {_AGENT} agent ON agent.id = slot.agent_id
-        WHERE agent.state = %(state)s GROUP BY agent.id
+        JOIN {ResourceGroup._meta.db_table} AS known ON known.id = agent.resource_group_id
+        WHERE agent.state = %(state)s AND {_HAS_SANDBOX} GROUP BY agent.id
     )
     SELECT DISTINCT ON (group_id) group_id, name, free FROM machine WHERE cpu > 0 AND mem > 0
     ORDER BY group_id, coalesce(devices, 0) DESC, cpu::float * mem DESC, name
@@ -76,7 +79,7 @@ _FITTING_GROUPS = f"""
     SELECT known.id FROM {ResourceGroup._meta.db_table} AS known
     WHERE known.id = ANY(%(groups)s::bigint[]) AND EXISTS (
         SELECT FROM {_AGENT} agent
-        WHERE (known.sandbox = 'runc' OR known.sandbox = ANY(agent.sandboxes)) AND agent.resource_group_id = known.id AND agent.state = %(state)s AND agent.architecture = %(architecture)s
+        WHERE {_HAS_SANDBOX} AND agent.resource_group_id = known.id AND agent.state = %(state)s AND agent.architecture = %(architecture)s
           AND %(model)s IN ('', agent.device_model) AND agent.device_mem_bytes >= %(mem_bytes)s
           AND agent.device_api_version >= %(api_version)s AND agent.storage_hosts @> %(storage_hosts)s::varchar[]
           AND NOT EXISTS ({_RESERVED}) AND NOT EXISTS (
@@ -96,7 +99,8 @@ _FITTING_GROUPS = f"""
 class GroupCapacity:
     """Present capacity of a group, in base units.
 
-    `agents` accept sessions, `unavailable_agents` do not; the amounts cover the former. `capacity`
+    `agents` accept sessions, `unavailable_agents` do not, by their state or because they lack the group's
+    sandbox; the amounts cover the former. `capacity`
     includes over-commit, `physical` does not. A session of up to `largest_free` starts at once on
     `largest_free_agent`, which is "" if no agent has free capacity; none starts if the group is not
     active.
@@ -135,15 +139,19 @@ def with_availability(groups: ResourceGroupQuerySet) -> ResourceGroupQuerySet:
     """Annotate each group with `available` and `unavailable`, its numbers of agents that accept
     sessions and that do not.
     """
+    has_sandbox = Q(sandbox=Sandbox.RUNC) | Q(agents__sandboxes__contains=[F("sandbox")])
+    is_connected = Q(agents__state=AgentState.CONNECTED)
     return groups.annotate(
-        available=Count("agents", filter=Q(agents__state=AgentState.CONNECTED)),
-        unavailable=Count("agents", filter=Q(agents__state__in=UNAVAILABLE)),
+        available=Count("agents", filter=is_connected & has_sandbox),
+        unavailable=Count("agents", filter=Q(agents__state__in=UNAVAILABLE) | is_connected & ~has_sandbox),
     )
 
 
 def annotated_capacities(groups: Iterable[Any]) -> list[GroupCapacity]:
     """Return the capacity of groups that were annotated by `with_availability`. 2 queries."""
-    slots = AgentSlot.objects.filter(agent__state=AgentState.CONNECTED).order_by()
+    group_sandbox = "agent__resource_group__sandbox"
+    has_sandbox = Q(**{group_sandbox: Sandbox.RUNC}) | Q(agent__sandboxes__contains=[F(group_sandbox)])
+    slots = AgentSlot.objects.filter(has_sandbox, agent__state=AgentState.CONNECTED).order_by()
     rows = slots.values("agent__resource_group_id", "slot_name").annotate(
         total=Sum(F("capacity") + F("surplus")), physical=Sum("capacity"), allocated=Sum("occupied")
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -21,7 +22,8 @@ from agents.models import Agent, ConnectionKind, Realm, ResourceGroup, credentia
 from agents.models.connection import KEYS
 from agents.runtime import ssh_tunnels
 from agents.runtime.addresses import SSH, TCP
-from agents.runtime.endpoints import endpoint_of
+from agents.runtime.endpoints import endpoint_of, remove_old_files, write_ssh_files
+from agents.runtime.port import SshMaterial, TlsMaterial
 from agents.selectors import access_agent
 from common import clock
 from common.actors import Actor
@@ -134,6 +136,18 @@ def renew_client_certificates() -> None:
             "pk", flat=True
         ):
             _give_client(agent_id, each.pk)
+
+
+def remove_old_connection_files() -> None:
+    """Remove the files of certificates and keys that no machine has any more from this data directory."""
+    kept = set[Path]()
+    for agent in Agent.objects.exclude(connection={}).only("connection").iterator():
+        credentials = credentials_of(agent.connection)
+        if isinstance(credentials, TlsMaterial):
+            kept.add(Path(credentials.ca_file).parent)
+        elif isinstance(credentials, SshMaterial):
+            kept.add(Path(write_ssh_files(credentials.host_key, credentials.key)))
+    remove_old_files(kept)
 
 
 @transaction.atomic

@@ -34,7 +34,6 @@ from images.selectors import BUILT, built_image_ids
 
 log = structlog.get_logger(__name__)
 
-THREADS = 8
 ROUND_S = 300
 MOST_PER_ROUND = 20
 TRANSFERS_KEPT = timedelta(days=30)
@@ -42,7 +41,7 @@ ROLE = "disk"
 # As df does: what is reserved for root counts neither as used nor as available.
 _DISK = "import os; disk = os.statvfs('/'); print(disk.f_blocks - disk.f_bfree, disk.f_bavail)"
 
-_pool = KeyedPool[None]("image-removal", THREADS)
+_pool = KeyedPool[None]("image-removal", settings.BERTH_POOL_THREADS["image-removal"])
 
 
 def remove_unused_images(image_ids: Sequence[str]) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import partial
 
 import structlog
+from django.conf import settings
 
 from agents.events import ImageTransferProgressed
 from agents.machine_images.transfers import image_lock, record_arrival, record_failure
@@ -34,13 +35,10 @@ from images.selectors import built_image_ids
 
 log = structlog.get_logger(__name__)
 
-THREADS = 8
-"""Each holds a connection to the database while an image is on its way, of the 16 of a worker."""
-
 SOURCES = 3
 """Machines from which a copy is tried."""
 
-_pool = KeyedPool[None]("images", THREADS)
+_pool = KeyedPool[None]("images", settings.BERTH_POOL_THREADS["images"])
 
 
 class TransferLate(RuntimeFault):

@@ -21,6 +21,8 @@ from common.pages.status_styles import status_style
 log = structlog.get_logger(__name__)
 
 COLUMNS = ("state", "state_before_loss", "state_changed_at", "maintenance_ends_at", "maintenance_reason")
+CLOSED = (AgentState.DRAINING, AgentState.MAINTENANCE)
+"""States that an administrator chose, of which the owners of its sessions are told, once."""
 
 
 class IllegalTransition(Conflict):
@@ -57,6 +59,7 @@ def transition(agent_id: int, *, to: AgentState, actor: Actor, maintenance: Main
         words = {"state": status_style(current).label.lower(), "wanted": status_style(to).label.lower()}
         raise IllegalTransition(sentence.format(agent=agent.name, **words))
 
+    known = agent.state_before_loss if current is AgentState.LOST else current
     if to is AgentState.LOST:
         agent.state_before_loss = current.value
     agent.state = to.value
@@ -71,7 +74,7 @@ def transition(agent_id: int, *, to: AgentState, actor: Actor, maintenance: Main
     if maintenance.because:
         changes["because"] = maintenance.because
     audit_log.record(actor=actor, action="agents.transition", target=agent, changes=changes)
-    if to is AgentState.DRAINING and (current, agent.state_before_loss) != (AgentState.LOST, to):
+    if to in CLOSED and known not in CLOSED:
         publish(AgentDrained(agent.pk, agent.name, agent.state_changed_at))
     if to is AgentState.LOST:
         publish(AgentLost(agent.pk, agent.resource_group_id))

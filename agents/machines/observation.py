@@ -3,13 +3,15 @@ database.
 """
 
 import asyncio
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 import structlog
+from django.conf import settings
+from django.db import connection
 
 from agents.models import Agent
 from agents.runtime.port import (
@@ -28,8 +30,6 @@ from agents.selectors import async_runtime_of, runtime_of
 log = structlog.get_logger(__name__)
 
 OBSERVERS = 64
-STALE_AFTER_S = 15
-"""Age at which an answer that nobody has read says nothing about the machine any more."""
 CONNECTIONS = 1024
 MEASURED_AT_ONCE = 64
 """Maximum number of containers measured concurrently on one engine. It is reduced for many
@@ -65,49 +65,57 @@ def observe(runtime: ContainerRuntime) -> Observation:
 
 
 Answer = Observation | RuntimeFault
+OnLate = Callable[[Agent, Observation], object]
 _observers = ThreadPoolExecutor(OBSERVERS, thread_name_prefix="heartbeat")
-_under_way: dict[int, tuple[float, Future[Answer]]] = {}
+_late = ThreadPoolExecutor(settings.BERTH_POOL_THREADS["late-heartbeats"], thread_name_prefix="late")
+_under_way: dict[int, Future[Answer]] = {}
 
 
-def observe_all(agents: Iterable[Agent], *, within_s: float) -> Iterator[tuple[Agent, Answer]]:
+def observe_all(
+    agents: Iterable[Agent], *, within_s: float, on_late: OnLate
+) -> Iterator[tuple[Agent, Answer]]:
     """Yield each agent with its observation or fault, as the answers arrive.
 
-    Takes `within_s`. An agent that has not answered by then is yielded with a fault, and with its
-    answer in the next call, so that a slow machine is not taken for a silent one; an agent whose turn
-    did not come is omitted. Earlier agents have the first turns.
+    Takes `within_s`. An agent that has not answered by then is yielded with a fault. `on_late` is called
+    in a thread when its answer comes, so that a slow machine is not taken for a silent one, whichever
+    process has the next round. An agent whose turn did not come is omitted. Earlier agents have the
+    first turns.
     """
     agent_by_future: dict[Future[Answer], Agent] = {}
-    late = _under_way.copy()
-    _under_way.clear()
+    new = set[Future[Answer]]()
     for agent in agents:
-        asked_at, future = late.get(agent.pk, (0.0, None))
-        if future is not None and future.done():
-            answer = future.result()
-            if time.monotonic() - asked_at < STALE_AFTER_S:
-                yield agent, answer
-                if isinstance(answer, Observation):
-                    continue
-            future = None
-        if future is None:
-            asked_at, future = time.monotonic(), _observers.submit(_observation_or_fault, agent)
-        _under_way[agent.pk] = asked_at, future
+        future = _under_way.get(agent.pk)
+        if future is None or future.done():
+            future = _under_way[agent.pk] = _observers.submit(_observation_or_fault, agent)
+            new.add(future)
         agent_by_future[future] = agent
     try:
         for future in as_completed(agent_by_future, timeout=within_s):
-            agent = agent_by_future[future]
+            agent = agent_by_future.pop(future)
             del _under_way[agent.pk]
             yield agent, future.result()
     except TimeoutError:
         for future, agent in agent_by_future.items():
-            if agent.pk not in _under_way:
-                continue
             if future.cancel():
                 del _under_way[agent.pk]
-            else:
-                yield (
-                    agent,
-                    RuntimeUnavailable(f"Engine {agent.address} does not answer within {within_s} s."),
-                )
+                continue
+            if future in new:
+                future.add_done_callback(partial(_take_late, agent, on_late))
+            yield agent, RuntimeUnavailable(f"Engine {agent.address} does not answer within {within_s} s.")
+
+
+def _take_late(agent: Agent, on_late: OnLate, answered: Future[Answer]) -> None:
+    answer = answered.result()
+    if isinstance(answer, Observation):
+        _late.submit(_hand_over, agent, answer, on_late)
+
+
+def _hand_over(agent: Agent, answer: Observation, on_late: OnLate) -> None:
+    try:
+        with closing(connection):  # else this thread keeps it for good
+            on_late(agent, answer)
+    except Exception as error:  # whatever a machine answers, the thread goes on
+        log.warning("observation.failed", agent=agent.name, exc_info=error)
 
 
 @dataclass(frozen=True, slots=True)

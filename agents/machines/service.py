@@ -159,7 +159,7 @@ def heartbeat_agents() -> None:
     watched = Agent.objects.filter(Q(state__in=answering) | is_over)
     agents = watched.order_by("last_error", "pk").prefetch_related("slots", "images")
     unchanged = []
-    for agent, seen in observe_all(agents, within_s=HEARTBEAT_S):
+    for agent, seen in observe_all(agents, within_s=HEARTBEAT_S, on_late=_record_late):
         if isinstance(seen, RuntimeFault):
             record_silence(agent.pk, str(seen))
         elif seen.info.engine_id != agent.engine_id:
@@ -176,6 +176,12 @@ def heartbeat_agents() -> None:
             record_heartbeats(unchanged)
             unchanged = []
     record_heartbeats(unchanged)
+
+
+def _record_late(agent: Agent, seen: Observation) -> None:
+    """Record an answer that came after its round."""
+    if seen.info.engine_id == agent.engine_id:
+        record_heartbeat(agent.pk, seen)
 
 
 def is_unchanged(agent: Agent, seen: Observation) -> bool:

@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 from agents.runtime.endpoints import write_tls_files
-from agents.runtime.port import Credentials, PlainText, SshMaterial, TlsMaterial
+from agents.runtime.port import Credentials, PlainText, SshMaterial
 from common.i18n import gettext_noop
 from common.values.encryption import Undecipherable, decrypt
 
@@ -39,19 +39,14 @@ def credentials_of(connection: dict[str, Any]) -> Credentials | None:
         return PlainText()
     try:
         if kind in (ConnectionKind.CERTIFICATES, ConnectionKind.ISSUED):
-            return _tls_material(connection["ca"], connection["certificate"], connection["key"])
+            return write_tls_files(connection["ca"], connection["certificate"], _decrypted(connection["key"]))
         if kind == ConnectionKind.SSH:
-            return _ssh_material(connection["host_key"], connection["key"])
+            return SshMaterial(host_key=connection["host_key"], key=_decrypted(connection["key"]))
     except (Undecipherable, KeyError):
         return None
     return None
 
 
 @lru_cache(maxsize=4096)
-def _tls_material(ca: str, certificate: str, encrypted_key: str) -> TlsMaterial:
-    return write_tls_files(ca, certificate, decrypt(KEYS, encrypted_key))
-
-
-@lru_cache(maxsize=4096)
-def _ssh_material(host_key: str, encrypted_key: str) -> SshMaterial:
-    return SshMaterial(host_key=host_key, key=decrypt(KEYS, encrypted_key))
+def _decrypted(key: str) -> str:
+    return decrypt(KEYS, key)

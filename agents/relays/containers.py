@@ -38,7 +38,6 @@ log = structlog.get_logger(__name__)
 
 ROLE, TUNNEL_ROLE = "relay", "tunnel"
 LOCAL = "unix://"
-THREADS = 16
 ROUND_S = 60
 MAX_CONNECTIONS = 4096
 MEM_BYTES = 512 * 2**20
@@ -59,7 +58,7 @@ UNREACHED = gettext_noop(
     " portal's machines. Until then apps go through the engine, slower."
 )
 
-_pool = KeyedPool[None]("relays", THREADS)
+_pool = KeyedPool[None]("relays", settings.BERTH_POOL_THREADS["relays"])
 
 
 def relay_name() -> str:

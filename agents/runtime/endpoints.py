@@ -4,9 +4,9 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 
 from django.conf import settings
@@ -15,6 +15,7 @@ from agents.runtime import ssh_tunnels
 from agents.runtime.addresses import SIMULATED, SSH, UNIX
 from agents.runtime.port import Credentials, PlainText, RuntimeRefused, SshMaterial, TlsMaterial
 
+KEPT_S = 24 * 3600
 HOST_KEY_FILE, KEY_FILE = "host_key", "ssh_key"
 
 
@@ -62,7 +63,6 @@ def endpoint_of(address: str, credentials: Credentials | None) -> Endpoint:
     raise RuntimeRefused(f"Engine {address}: only a local socket may be used without certificates.")
 
 
-@lru_cache(maxsize=4096)
 def write_tls_files(ca: str, certificate: str, key: str) -> TlsMaterial:
     """Write PEM texts below the data directory, readable for this account alone, and return their
     paths; the libraries that connect to engines take files only.
@@ -71,25 +71,52 @@ def write_tls_files(ca: str, certificate: str, key: str) -> TlsMaterial:
     return TlsMaterial(*(str(directory / name) for name in ("ca.pem", "cert.pem", "key.pem")))
 
 
-@lru_cache(maxsize=4096)
 def write_ssh_files(host_key: str, key: str) -> str:
     """Write keys of SSH likewise, for processes that have no database, and return their directory."""
     return str(_write({HOST_KEY_FILE: host_key, KEY_FILE: key}))
 
 
-def _write(texts: Mapping[str, str]) -> Path:
-    """Write files in a directory named after their contents, which exists wholly or not at all."""
-    digest = hashlib.sha256("\x00".join(texts.values()).encode()).hexdigest()[:32]
+def remove_old_files(kept: Collection[Path]) -> None:
+    """Remove what was written a day ago or earlier, except these directories."""
+    if not (home := _home()).is_dir():
+        return
+    before = time.time() - KEPT_S
+    for directory in home.iterdir():
+        if directory not in kept and directory.lstat().st_mtime < before:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def _home() -> Path:
     home: Path = settings.DATA_DIR / "connections"
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    directory = home / digest
+    return home
+
+
+def _write(texts: Mapping[str, str]) -> Path:
+    """Write files in a directory named after their contents, which exists wholly or not at all, also after
+    a power failure.
+    """
+    digest = hashlib.sha256("\x00".join(texts.values()).encode()).hexdigest()[:32]
+    directory = (home := _home()) / digest
     if not directory.is_dir():
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(prefix=".", dir=home))
         for name, text in texts.items():
             with os.fdopen(os.open(made / name, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
                 file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+        _sync(made)
         try:
             made.rename(directory)
         except OSError:  # another process was faster
             shutil.rmtree(made)
+        _sync(home)
     return directory
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -17,16 +17,17 @@ from agents.runtime.simulated.runtime import SimulatedRuntime
 from agents.runtime.simulated.state import Behaviour, shared_state
 from common.values.resources import MILLI
 
-Key = tuple[str, Credentials | None]
-
 _lock = Lock()
-_runtimes: dict[Key, ContainerRuntime] = {}
-_async_runtimes: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Key, AsyncRuntime]] = WeakKeyDictionary()
+_runtimes: dict[str, tuple[Credentials | None, ContainerRuntime]] = {}
+_async_runtimes: WeakKeyDictionary[
+    asyncio.AbstractEventLoop, dict[str, tuple[Credentials | None, AsyncRuntime]]
+] = WeakKeyDictionary()
 
 
 def runtime_for(address: str, credentials: Credentials | None = None) -> ContainerRuntime:
     """Return the runtime for an agent's address. It connects at its first call and reconnects after
-    a failure. Raises RuntimeRefused for a network address without credentials.
+    a failure. Other credentials replace it: none are kept that were rotated. Raises RuntimeRefused for a
+    network address without credentials.
 
     `simulated://name?cpu=8&mem_gib=16&delay_ms=100&image=berth/python:1` is a simulated engine in
     the memory of this process. With `shared=1` all processes of the portal share its state and it
@@ -34,32 +35,38 @@ def runtime_for(address: str, credentials: Credentials | None = None) -> Contain
     containers behave.
     """
     with _lock:
-        if (address, credentials) not in _runtimes:
-            _runtimes[address, credentials] = _make(address, credentials)
-        return _runtimes[address, credentials]
+        known, runtime = _runtimes.get(address, (None, None))
+        if runtime is None or known != credentials:
+            if runtime is not None:
+                runtime.close()
+            runtime = _make(address, credentials)
+            _runtimes[address] = credentials, runtime
+        return runtime
 
 
 def adopt_runtime(address: str, runtime: ContainerRuntime) -> None:
     """Register `runtime` for this address, e.g. a test double or a benchmark's engine."""
     with _lock:
-        _runtimes[address, None] = runtime
+        _runtimes[address] = None, runtime
 
 
 def async_runtime_for(address: str, credentials: Credentials | None = None) -> AsyncRuntime:
     """Return the async runtime for an agent's address in the running event loop."""
     runtimes = _async_runtimes.setdefault(asyncio.get_running_loop(), {})
-    if (address, credentials) not in runtimes:
+    known, found = runtimes.get(address, (None, None))
+    if found is None or known != credentials:
         runtime = runtime_for(address, credentials)
         if isinstance(runtime, SimulatedRuntime):
-            runtimes[address, credentials] = SimulatedAsyncRuntime(runtime)
+            found = SimulatedAsyncRuntime(runtime)
         else:
-            runtimes[address, credentials] = DockerAsyncRuntime(address, credentials)
-    return runtimes[address, credentials]
+            found = DockerAsyncRuntime(address, credentials)
+        runtimes[address] = credentials, found
+    return found
 
 
 async def close_async_runtimes() -> None:
     """Close and forget all runtimes of the running event loop; called when it shuts down."""
-    for runtime in _async_runtimes.pop(asyncio.get_running_loop(), {}).values():
+    for _credentials, runtime in _async_runtimes.pop(asyncio.get_running_loop(), {}).values():
         await runtime.close()
 
 

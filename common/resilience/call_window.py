@@ -1,7 +1,7 @@
 """Limit of concurrent calls to one service, which follows how it answers.
 
-A service that answers probes and then hangs would get every thread of a worker otherwise: each caller waits for
-its full timeout.
+Otherwise a service that answers probes and then hangs would get every thread of a worker: each
+caller waits for its full timeout.
 """
 
 from collections.abc import Iterator
@@ -12,8 +12,8 @@ MOST = 1024
 
 
 class CallWindow:
-    """Window of one service and process: open at first, one call after one that was not answered in time, and
-    twice as many after each answer. Thread-safe.
+    """Window of one service and process: open at first, one call after one that was not answered in
+    time, and twice as many after each answer. Thread-safe.
     """
 
     def __init__(self) -> None:

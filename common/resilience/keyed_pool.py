@@ -20,13 +20,17 @@ class KeyedPool(Generic[Result]):
     """
 
     def __init__(self, name: str, count: int) -> None:
-        self._name = name
+        self.name, self.count = name, count
         self._pool = ThreadPoolExecutor(count, thread_name_prefix=name)
         self._under_way: dict[Hashable, Future[Result]] = {}
 
     @property
     def is_idle(self) -> bool:
         return all(lane.done() for lane in self._under_way.values())
+
+    def is_busy(self, key: Hashable) -> bool:
+        """Return True if a task of an earlier round still runs, so that the next round would skip the key."""
+        return key in self._under_way and not self._under_way[key].done()
 
     def run(self, work: Mapping[Key, Callable[[], Result]], *, timeout_s: float) -> dict[Key, Result]:
         """Run one round and return the results available within `timeout_s`, by key. Tasks that
@@ -44,7 +48,7 @@ class KeyedPool(Generic[Result]):
         begun = {
             key: self._pool.submit(copy_context().run, _run, each)
             for key, each in work.items()
-            if key not in self._under_way or self._under_way[key].done()
+            if not self.is_busy(key)
         }
         self._under_way = {key: lane for key, lane in self._under_way.items() if not lane.done()} | begun
         key_by_lane = {lane: key for key, lane in begun.items()}
@@ -58,7 +62,7 @@ class KeyedPool(Generic[Result]):
     def _went_well(self, key: Hashable, lane: Future[Result]) -> bool:
         error = lane.exception()
         if error is not None:
-            log.error("lane.failed", lanes=self._name, key=key, exc_info=error)
+            log.error("lane.failed", lanes=self.name, key=key, exc_info=error)
         return error is None
 
 

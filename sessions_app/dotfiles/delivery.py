@@ -5,9 +5,11 @@ worker that dies leaves nothing unfinished, and a script that hangs delays only 
 failure here ends a session.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import timedelta
+from functools import partial
 
 import structlog
 from django.conf import settings
@@ -18,6 +20,7 @@ from agents.runtime.port import ContainerRuntime, ProcessTimeout, RuntimeFault, 
 from agents.selectors import runtime_of
 from common import clock
 from common.i18n import gettext_noop
+from common.resilience.keyed_pool import KeyedPool
 from sessions_app.core.container_spec import HOME
 from sessions_app.core.dotfile_rules import is_within
 from sessions_app.core.home_setup import (
@@ -40,18 +43,23 @@ from sessions_app.models import ComputeSession, Kernel, PersonalSetup
 log = structlog.get_logger(__name__)
 
 Script = PersonalSetup.Script
+Answer = Progress | RuntimeFault | None
 FILES_WAIT_S = 10
 READ_S = 5
 GRACE_S = 60
 BATCH_SIZE = 100
 PARALLEL_READS = 16
 SILENCE_S = 60
+LANES = 4
+THREADS = 32
+ROUND_S = 10
 # A pipe in its place would block the reader, and a link could lead elsewhere.
 _READ_COMMAND = f"[ -f {STATUS} ] && [ ! -L {STATUS} ] && head -c {STATUS_LIMIT} {STATUS} 2>/dev/null"
 _AWAIT_COMMAND = (
     f'n=0; until case "$({_READ_COMMAND})" in *files*) true;; *) false;; esac || [ $n -ge {FILES_WAIT_S * 5} ]; '
     f"do sleep 0.2; n=$((n + 1)); done; {_READ_COMMAND}"
 )
+_pool = KeyedPool[list[tuple[Kernel, Answer]]]("setups", THREADS)
 SKIPPED_SENTENCES = {
     Skip.FOLDER: gettext_noop("“{path}” was not written: it would lie in a folder of this session."),
     Skip.LINK: gettext_noop("“{path}” was not written: there is a link on the way."),
@@ -151,7 +159,7 @@ def record_setups() -> None:
             _finish(setup, Script.UNKNOWN)
     silent = cache.get_many([_silence_key(setup) for setup in setups.values()])
     pending = [kernel for kernel, setup in setups.items() if _silence_key(setup) not in silent]
-    for kernel, answer in _read_all(pending, _READ_COMMAND, timeout_s=READ_S):
+    for kernel, answer in _read_machines(pending):
         if isinstance(answer, ProcessTimeout):
             cache.set(_silence_key(setups[kernel]), True, SILENCE_S)
         elif isinstance(answer, Progress):
@@ -214,10 +222,8 @@ def _silence_key(setup: PersonalSetup) -> str:
     return f"silent_setup:{setup.pk}"
 
 
-def _read_all(
-    kernels: Sequence[Kernel], line: str, *, timeout_s: float
-) -> Iterator[tuple[Kernel, Progress | RuntimeFault | None]]:
-    """Run the shell line in these containers, PARALLEL_READS in parallel.
+def _read_all(kernels: Sequence[Kernel], line: str, *, timeout_s: float) -> Iterator[tuple[Kernel, Answer]]:
+    """Run the shell line in these containers of one session, PARALLEL_READS in parallel.
 
     Yields results as they arrive, so that a slow container delays no other.
     """
@@ -225,6 +231,27 @@ def _read_all(
         pending = {pool.submit(_read_progress, kernel, line, timeout_s): kernel for kernel in kernels}
         for answer in as_completed(pending):
             yield pending[answer], answer.result()
+
+
+def _read_machines(kernels: Iterable[Kernel]) -> Iterator[tuple[Kernel, Answer]]:
+    """Read the progress of the containers of any sessions, LANES of a machine in parallel. A machine that
+    hangs delays no other.
+    """
+    lanes: defaultdict[tuple[int | None, int], list[Kernel]] = defaultdict(list)
+    for number, kernel in enumerate(kernels):
+        lanes[kernel.agent_id, number % LANES].append(kernel)
+    work = {key: partial(_read_lane, own) for key, own in lanes.items()}
+    for _key, found in _pool.results(work, timeout_s=ROUND_S):
+        yield from found
+
+
+def _read_lane(kernels: Iterable[Kernel]) -> list[tuple[Kernel, Answer]]:
+    found = []
+    for kernel in kernels:
+        found.append((kernel, _read_progress(kernel, _READ_COMMAND, READ_S)))
+        if isinstance(found[-1][1], RuntimeUnavailable | ProcessTimeout):
+            break  # the others have their turn in another round
+    return found
 
 
 def _read_progress(kernel: Kernel, line: str, timeout_s: float) -> Progress | RuntimeFault | None:

@@ -6,10 +6,11 @@ end; it is never reused. A row that is not ready was left by a crash: its networ
 row deleted. So names and rows suffice for recovery at any point.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
+from typing import NamedTuple
 from uuid import UUID
 
 import structlog
@@ -19,10 +20,11 @@ from django.db.models import F, Q, QuerySet
 
 from agents.core.states import AgentState
 from agents.models import Agent
-from agents.runtime.port import ContainerRuntime, RuntimeFault
+from agents.runtime.port import ContainerRuntime, RuntimeFault, RuntimeUnavailable
 from agents.selectors import runtime_of
 from common import clock
 from common.db.advisory_locks import try_exclusive
+from common.resilience.keyed_pool import KeyedPool
 from sessions_app.core import container_spec
 from sessions_app.core.states import TERMINAL, Status
 from sessions_app.models import Kernel, PooledNetwork
@@ -31,7 +33,17 @@ log = structlog.get_logger(__name__)
 
 LAUNCH_WINDOW = timedelta(minutes=10)
 MAX_NETWORKS = 32
-CREATORS = 4
+THREADS = 16
+ROUND_S = 10
+
+_pool = KeyedPool["Changes"]("networks", THREADS)
+
+
+class Changes(NamedTuple):
+    """Networks of one machine that were removed, and that were created."""
+
+    removed: list[PooledNetwork]
+    created: list[PooledNetwork]
 
 
 @transaction.atomic
@@ -67,7 +79,8 @@ def remove_session_network(session_id: UUID, agent: Agent, runtime: ContainerRun
 
 
 def maintain_network_pool() -> None:
-    """Run one round over all reachable agents: remove surplus networks, create missing ones.
+    """Run one round over all reachable agents: remove surplus networks, create missing ones. A machine that
+    hangs delays no other, and is left out until its thread ends.
 
     Does nothing if another round is running.
     """
@@ -75,14 +88,23 @@ def maintain_network_pool() -> None:
         if not is_mine:
             return
         reachable = Agent.objects.filter(Q(last_error="") | Q(state=AgentState.RETIRED))
-        agents = {agent.pk: agent for agent in reachable}
+        agents = {agent.pk: agent for agent in reachable if not _pool.is_busy(agent.pk)}
         wanted = wanted_networks(agents.values())
         free = Counter(_free().values_list("agent_id", flat=True))
         for agent_id in agents:
             _withdraw(agent_id, free[agent_id] - wanted[agent_id])
-        _remove_unneeded(agents)
+        unneeded = _unneeded(agents)
         quiet = agents.keys() - _busy_agents()
-        _create_missing(agents, {agent_id: wanted[agent_id] - free[agent_id] for agent_id in quiet})
+        missing = _missing({agent_id: wanted[agent_id] - free[agent_id] for agent_id in quiet})
+        work = {
+            agent_id: partial(_change, agents[agent_id], unneeded[agent_id], missing[agent_id])
+            for agent_id in unneeded.keys() | missing.keys()
+        }
+        for _agent_id, done in _pool.results(work, timeout_s=ROUND_S):
+            PooledNetwork.objects.filter(pk__in=[network.pk for network in done.removed]).delete()
+            PooledNetwork.objects.filter(pk__in=[network.pk for network in done.created]).update(
+                is_ready=True
+            )
 
 
 def wanted_networks(agents: Iterable[Agent]) -> Counter[int]:
@@ -130,39 +152,53 @@ def _withdraw(agent_id: int, count: int) -> None:
         _free().filter(pk__in=[network.pk for network in surplus]).update(is_ready=False)
 
 
-def _remove_unneeded(agents: dict[int, Agent]) -> None:
-    """Remove networks that are not ready or whose session has ended."""
+def _unneeded(agent_ids: Iterable[int]) -> defaultdict[int, list[PooledNetwork]]:
+    """Return by agent the networks that are not ready or whose session has ended."""
     has_ended = Q(session__status__in=[status.value for status in TERMINAL])
-    for network in PooledNetwork.objects.filter(Q(is_ready=False) | has_ended).filter(agent_id__in=agents):
-        agent = agents[network.agent_id]
+    rows = PooledNetwork.objects.filter(Q(is_ready=False) | has_ended).filter(agent_id__in=agent_ids)
+    return _by_agent(rows)
+
+
+def _missing(counts: dict[int, int]) -> defaultdict[int, list[PooledNetwork]]:
+    """Return by agent the rows, made now, of so many networks."""
+    rows = [PooledNetwork(agent_id=agent_id) for agent_id, count in counts.items() for _ in range(count)]
+    return _by_agent(PooledNetwork.objects.bulk_create(rows))
+
+
+def _by_agent(rows: Iterable[PooledNetwork]) -> defaultdict[int, list[PooledNetwork]]:
+    found: defaultdict[int, list[PooledNetwork]] = defaultdict(list)
+    for row in rows:
+        found[row.agent_id].append(row)
+    return found
+
+
+def _change(agent: Agent, unneeded: list[PooledNetwork], missing: list[PooledNetwork]) -> Changes:
+    """Remove and create networks on one engine, until it does not answer; return those of which that was done.
+    No query.
+    """
+    done, runtime = Changes([], []), runtime_of(agent)
+    removals = [(network, done.removed, partial(_remove, runtime, network)) for network in unneeded]
+    creations = [(network, done.created, partial(_create, runtime, network)) for network in missing]
+    for network, of_kind, change in removals + creations:
         try:
-            runtime_of(agent).remove_network(container_spec.pooled_network_name(network.pk))
+            change()
         except RuntimeFault as error:
-            log.warning("moorings.not_removed", mooring=str(network.pk), agent=agent.name, error=str(error))
-            if agent.state != AgentState.RETIRED:  # the engine of a retired agent is not called again
-                continue
-        network.delete()
+            log.warning("moorings.failed", mooring=str(network.pk), agent=agent.name, error=str(error))
+            if isinstance(error, RuntimeUnavailable):
+                break
+        else:
+            of_kind.append(network)
+    # The engine of a retired agent is not called again.
+    return Changes(unneeded, []) if agent.state == AgentState.RETIRED else done
 
 
-def _create_missing(agents: dict[int, Agent], counts: dict[int, int]) -> None:
-    """Create networks in parallel, because engines take long for each."""
-    missing = [PooledNetwork(agent_id=agent_id) for agent_id, count in counts.items() for _ in range(count)]
-    PooledNetwork.objects.bulk_create(missing)
-    with ThreadPoolExecutor(CREATORS, thread_name_prefix="moorings") as pool:
-        made = pool.map(lambda network: _create(network, agents[network.agent_id]), missing)
-        for network, is_made in zip(missing, made, strict=True):
-            if is_made:
-                PooledNetwork.objects.filter(pk=network.pk).update(is_ready=True)
+def _remove(runtime: ContainerRuntime, network: PooledNetwork) -> None:
+    runtime.remove_network(container_spec.pooled_network_name(network.pk))
 
 
-def _create(network: PooledNetwork, agent: Agent) -> bool:
-    """Create the network on the engine; return False if it fails. No query."""
-    spec = container_spec.build_pooled_network_spec(
-        settings.BERTH_INSTALLATION, network.pk, settings.BERTH_SESSION_POOL
+def _create(runtime: ContainerRuntime, network: PooledNetwork) -> None:
+    runtime.ensure_network(
+        container_spec.build_pooled_network_spec(
+            settings.BERTH_INSTALLATION, network.pk, settings.BERTH_SESSION_POOL
+        )
     )
-    try:
-        runtime_of(agent).ensure_network(spec)
-    except RuntimeFault as error:
-        log.warning("moorings.not_made", agent=agent.name, error=str(error))
-        return False
-    return True

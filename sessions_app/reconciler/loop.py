@@ -55,8 +55,6 @@ log = structlog.get_logger(__name__)
 # lock.
 STALE_AFTER = timedelta(seconds=5)
 
-THREADS = 16
-
 ROUND_S = 10
 
 # Retry interval for late work: a container that cannot be killed blocks a thread each time.
@@ -66,7 +64,7 @@ LATE_RETRY_S = 30
 
 MACHINE_RETIRED = gettext_noop("The machine is no longer used.")
 
-_agent_pool = KeyedPool[None]("reconcile", THREADS)
+_agent_pool = KeyedPool[None]("reconcile", settings.BERTH_POOL_THREADS["reconcile"])
 
 
 def reconcile_sessions() -> None:

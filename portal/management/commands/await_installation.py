@@ -11,6 +11,7 @@ from django.db import OperationalError, connection
 from django.db.migrations.loader import MigrationLoader
 
 from accounts.models import User
+from agents.connections.service import remove_old_connection_files
 from agents.models import Agent
 from agents.runtime.addresses import UNIX
 from agents.runtime.port import RuntimeFault
@@ -34,6 +35,7 @@ class Command(BaseCommand):
             time.sleep(ASKED_EVERY_S)
         check_engines()
         check_storage()
+        remove_old_connection_files()
 
 
 def why_not_ready() -> str:

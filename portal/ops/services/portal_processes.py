@@ -17,6 +17,7 @@ from portal.ops.services.supervisor import Service, Supervisor, run_once
 from portal.ops.setup.env_file import ANY_ADDRESS, parse_server_address
 from portal.ops.setup.role import Role
 from portal.ops.setup.service_account import prepare_server_directories
+from portal.worker_sizes import WORKERS
 
 WORKER_OPTIONS = (
     "--app portal --quiet worker --pool threads --loglevel WARNING "
@@ -131,25 +132,21 @@ class Portal:
             web += ["--fd", str(self._listener.fileno())]
         if is_behind_proxy:
             web.append("--proxy-headers")
-        # Launches wait for slow engines, and terminations for slow programs: separate
-        # workers keep them from delaying each other and the care of running sessions.
-        worker = ("-n", "worker@berth", "-c", "8", "-Q", "launch")
-        ends = ("-n", "ends@berth", "-c", "16", "-Q", "ends,maintenance")
-        tick = ("-n", "tick@berth", "-c", "6", "-Q", "tick,default,metrics")
-        programs = {
+        programs: dict[str, tuple[str, ...]] = {
             "web": ("python", *web),
-            "worker": ("celery", *WORKER_OPTIONS.split(), *worker),
-            "ends": ("celery", *WORKER_OPTIONS.split(), *ends),
-            "tick": ("celery", *WORKER_OPTIONS.split(), *tick),
             "beat": ("python", "-m", "portal.processes.periodic"),
         }
+        for name, size in WORKERS.items():
+            own = ("-n", f"{name}@berth", "-c", str(size.threads), "-Q", size.queues)
+            programs[name] = ("celery", *WORKER_OPTIONS.split(), *own)
         return tuple(self._service(name, *programs[name]) for name in self._role.services)
 
     def _service(self, name: str, program: str, *arguments: str) -> Service:
+        pool = {"BERTH_DB_POOL": str(WORKERS[name].connections)} if name in WORKERS else {}
         return Service(
             name=name,
             argv=(str(self._layout.venv / "bin" / program), *arguments),
-            environment=self._environment,
+            environment={**self._environment, **pool},
             directory=self._layout.checkout,
             is_ready=self._web_answers if name == "web" else lambda: True,
             descriptors=(self._listener.fileno(),) if name == "web" and self._listener else (),

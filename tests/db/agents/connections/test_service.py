@@ -1,5 +1,6 @@
 """Services of connections: refusals, certificates that Berth issues, and their end."""
 
+import os
 import re
 import socket
 import ssl
@@ -8,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 from django.test import Client, override_settings
@@ -16,13 +18,15 @@ from agents.connections import authority, invitations, service
 from agents.connections.service import NewAgent
 from agents.core.states import AgentState
 from agents.machines.observation import observe
-from agents.models import Agent, MachineInvitation, Realm, ResourceGroup
+from agents.models import Agent, ConnectionKind, MachineInvitation, Realm, ResourceGroup
+from agents.models.connection import KEYS
 from agents.resource_groups.service import create_resource_group
 from agents.runtime import registry
 from agents.runtime.port import TlsMaterial
 from common import clock
 from common.actors import SYSTEM
 from common.errors import Conflict, InvalidInput, NotFound, Unavailable
+from common.values.encryption import encrypt
 from tests.doubles.runtimes import LostRuntime
 
 pytestmark = pytest.mark.django_db
@@ -204,3 +208,28 @@ def test_ssh_server_that_is_not_there_is_named(port: int) -> None:
     new = NewAgent("gpu-01", f"ssh://berth@127.0.0.1:{port}", is_confirmed=True)
     with pytest.raises(Unavailable, match="not reached by SSH"):
         service.add_agent(actor=SYSTEM, new=new)
+
+
+def test_files_and_clients_of_keys_that_no_machine_has_any_more_go(
+    group: ResourceGroup, tmp_path: Path, settings: Any
+) -> None:
+    settings.DATA_DIR = tmp_path
+    agent = Agent.objects.create(name="m", address="tcp://10.0.0.9:2376", resource_group=group)
+    runtimes = []
+    for key in ("first", "second"):
+        keys = {"ca": "ca", "certificate": "cert", "key": encrypt(KEYS, key)}
+        agent.connection = {"kind": ConnectionKind.ISSUED, **keys}
+        agent.save()
+        runtimes.append(registry.runtime_for(agent.address, agent.credentials))
+    assert registry._runtimes[agent.address] == (agent.credentials, runtimes[1])
+    assert registry.runtime_for(agent.address, agent.credentials) is runtimes[1]
+
+    written = tmp_path / "connections"
+    assert len(list(written.iterdir())) == 2
+    service.remove_old_connection_files()
+    assert len(list(written.iterdir())) == 2  # somebody may be about to use a new one
+    for directory in written.iterdir():
+        os.utime(directory, (0, 0))
+    service.remove_old_connection_files()
+    [kept] = written.iterdir()
+    assert (kept / "key.pem").read_text() == "second"

@@ -4,10 +4,11 @@ from datetime import timedelta
 
 import pytest
 
+from agents.capacity.free_capacity import group_capacities
 from agents.core.states import AgentState
 from agents.machines.lifecycle import UNPLANNED, Maintenance
 from agents.machines.service import change_agent_state, heartbeat_agents
-from agents.models import Agent
+from agents.models import Agent, ResourceGroup
 from agents.resource_groups.service import update_resource_group
 from agents.runtime.registry import adopt_runtime
 from common import clock
@@ -76,7 +77,7 @@ def test_a_maintenance_ends_later_than_now_and_other_states_have_no_end(place: P
 
 
 @pytest.mark.django_db(transaction=True)
-def test_each_owner_is_told_once_that_a_machine_drains(place: Place) -> None:
+def test_each_owner_is_told_once_that_a_machine_is_taken_out_of_use(place: Place) -> None:
     place.run(resources={"cpu": 1, "mem": "64m"})
     place.run(resources={"cpu": 1, "mem": "64m"})
     to_state(place, AgentState.DRAINING)
@@ -86,8 +87,10 @@ def test_each_owner_is_told_once_that_a_machine_drains(place: Place) -> None:
     assert notice.arguments == {"name": place.agent.name, "count": 2}
     assert notification_url(notice) == "/sessions/"
 
+    to_state(place, AgentState.MAINTENANCE)
+    assert Notification.objects.count() == 1
     to_state(place, AgentState.CONNECTED)
-    to_state(place, AgentState.DRAINING)
+    to_state(place, AgentState.MAINTENANCE)
     assert Notification.objects.count() == 2
 
 
@@ -95,9 +98,14 @@ def test_a_machine_without_the_sandbox_of_its_group_gets_no_sessions(place: Plac
     update_resource_group(actor=SYSTEM, group_id=place.group.pk, changes={"sandbox": "gvisor"})
     Agent.objects.update(sandboxes=["kata"])
     assert "has the sandbox gVisor. It starts when one does" in reason(place, place.enqueue())
+    [capacity] = group_capacities(ResourceGroup.objects.filter(pk=place.group.pk))
+    assert (capacity.agents, capacity.unavailable_agents, capacity.largest_free_agent) == (0, 1, "")
+    assert not any(capacity.free.values())
     with pytest.raises(LimitExceeded, match="does not have gVisor"):
         place.enqueue(designated_agent=place.agent.name)
     Agent.objects.update(sandboxes=["gvisor"])
+    [capacity] = group_capacities(ResourceGroup.objects.filter(pk=place.group.pk))
+    assert (capacity.agents, capacity.largest_free_agent) == (1, place.agent.name)
     with pytest.raises(InvalidInput, match="has Kata Containers"):
         update_resource_group(actor=SYSTEM, group_id=place.group.pk, changes={"sandbox": "kata"})
 

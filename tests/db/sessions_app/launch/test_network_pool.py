@@ -6,7 +6,8 @@ import pytest
 
 from agents.core.states import AgentState
 from agents.machines import lifecycle as agent_lifecycle
-from agents.runtime.port import NetworkSpec
+from agents.runtime.port import NetworkSpec, RuntimeFault
+from agents.runtime.registry import adopt_runtime
 from agents.runtime.simulated.runtime import SimulatedRuntime
 from common.actors import SYSTEM
 from sessions_app.core import container_spec
@@ -16,7 +17,9 @@ from sessions_app.launch.launcher import launch_session
 from sessions_app.lifecycle import transitions
 from sessions_app.models import ComputeSession, PooledNetwork
 from sessions_app.reconciler import garbage
+from tests.doubles.runtimes import SlowRuntime
 from tests.factories_sessions import Place, make_place
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("empty_redis")]
 
@@ -166,11 +169,39 @@ def test_machine_that_takes_no_sessions_keeps_the_networks_of_running_ones_alone
     assert networks(place) == network_of(place, session)
 
 
+def test_engine_that_hangs_delays_no_other_and_is_left_out_meanwhile(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(network_pool, "ROUND_S", 0.5)
+    hanging, well = make_place(), make_place()
+    engine = SlowRuntime(patience_s=30)
+    engine.go.set()
+    adopt_runtime(hanging.agent.address, engine)
+    engine.go.clear()
+    try:
+        network_pool.maintain_network_pool()
+        assert len(networks(well)) == AHEAD
+        for network in well.runtime.list_networks({}):
+            well.runtime.remove_network(network.name)
+        PooledNetwork.objects.filter(agent=well.agent).delete()
+        network_pool.maintain_network_pool()
+        assert len(networks(well)) == AHEAD
+        assert PooledNetwork.objects.filter(agent=hanging.agent).count() == AHEAD
+    finally:
+        engine.go.set()
+        wait_until(lambda: not network_pool._pool.is_busy(hanging.agent.pk))
+    network_pool.maintain_network_pool()  # what was not recorded is made anew
+    ready = PooledNetwork.objects.filter(agent=hanging.agent, is_ready=True)
+    assert {container_spec.pooled_network_name(each.pk) for each in ready} == {
+        network.name for network in engine.list_networks({})
+    }
+
+
 def test_engine_that_cannot_make_networks_holds_up_no_launch(place: Place) -> None:
     class FullRuntime(SimulatedRuntime):
         def ensure_network(self, spec: NetworkSpec) -> None:
             if container_spec.POOLED_NETWORK_LABEL in spec.labels:
-                raise network_pool.RuntimeFault("no room")
+                raise RuntimeFault("no room")
             super().ensure_network(spec)
 
     PooledNetwork.objects.all().delete()

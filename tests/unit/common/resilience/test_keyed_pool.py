@@ -7,6 +7,7 @@ import pytest
 
 from common.resilience import keyed_pool
 from common.resilience.keyed_pool import KeyedPool
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -29,8 +30,10 @@ def test_tasks_that_hang_or_fail_delay_no_other(connection: Mock) -> None:
         assert next(results) == (3, "well")
         assert list(results) == []
         assert pool.run({1: lambda: "again", 3: lambda: "again"}, timeout_s=1) == {3: "again"}
+        assert [pool.is_busy(key) for key in (1, 2, 3)] == [True, False, False]
     finally:
         goes_on.set()
+        wait_until(lambda: connection.close.call_count == 4)
 
 
 def test_threads_keep_no_connection_to_the_database(connection: Mock) -> None:
