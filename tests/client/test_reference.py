@@ -92,7 +92,7 @@ WITHOUT_JSON = {
     "user purge", "user revoke-token", "user sign-out", "user mail-password", "user reset-second-factor",
     "domain purge", "group delete", "group grant", "group revoke", "group unreserve", "group add-agent", "browser revoke", "dotfile show", "dotfile remove", "template delete", "preset remove", "preset rm",
     "startup-script set", "startup-script show", "startup-script remove", "agent withhold", "agent release",
-    "agent add", "agent drain", "agent maintenance", "agent remove", "agent resume", "agent retire", "agent ssh-key",
+    "storage-host remove", "agent add", "agent drain", "agent maintenance", "agent remove", "agent resume", "agent retire", "agent ssh-key",
 }  # fmt: skip
 
 

@@ -1,15 +1,17 @@
-"""Promises of every storage backend. `storage` is each backend that this machine runs for real; the marker
-`storage` has those that need servers (`bin/test --storage`).
+"""Promises of every storage backend. Those on this machine and, with the marker `storage`, those with servers
+(`bin/test --storage`) run for real; the others on doubles that record quotas but enforce none.
 """
 
 import os
 import stat
 import uuid
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from tests.doubles.storage_apis import SIMULATED, simulated
 from tests.doubles.storage_servers import HOSTS, OWNER, SERVERS
 from tests.waiting import wait_until
 from vfolders.core.paths import ROOT
@@ -21,24 +23,32 @@ OTHER = uuid.UUID("6ba7b811-9dad-41d1-80b4-00c04fd430c8")
 MIB = 2**20
 QUOTA = 32 * MIB
 
-real = [
+backends = [
     *HOSTS,
+    *SIMULATED,
     *(pytest.param(name, marks=pytest.mark.storage) for name in SERVERS),
 ]
 
 
-@pytest.fixture(scope="module", params=real)
+@pytest.fixture(scope="module", params=backends)
 def storage(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[StorageBackend]:
-    directory = tmp_path_factory.mktemp(request.param)
-    with (HOSTS | SERVERS)[request.param](directory) as backend:
-        assert backend.lacks() == ()
+    name, directory = request.param, tmp_path_factory.mktemp(request.param)
+    limits.clear()
+    with ExitStack() as stack:
+        if name in SIMULATED:
+            backend, limits[backend] = stack.enter_context(simulated(name, directory))
+        else:
+            backend = stack.enter_context((HOSTS | SERVERS)[name](directory))
+            assert backend.lacks() == ()
+        stack.callback(backend.detach)
         backend.prepare()
-        try:
-            yield backend
-        finally:
-            backend.detach()
+        yield backend
+
+
+limits: dict[StorageBackend, dict[str, int]] = {}
+"""Quotas in bytes by directory that a double was given; of the present backend, if it is one."""
 
 
 @pytest.fixture
@@ -110,6 +120,14 @@ def test_a_quota_stops_a_writer_until_it_is_raised(storage: StorageBackend, file
         return
     storage.set_quota(FOLDER, QUOTA)
     storage.create_folder(FOLDER)
+    if storage in limits:
+        assert limits[storage] == {FOLDER.hex: QUOTA}
+        storage.set_quota(FOLDER, 4 * QUOTA)
+        assert limits[storage] == {FOLDER.hex: 4 * QUOTA}
+        storage.set_quota(FOLDER, None)
+        storage.set_quota(FOLDER, None)
+        assert limits[storage] == {}
+        return
     with pytest.raises(StorageFull):
         fill(files, "large", 3 * QUOTA)
     assert files.list_directory(ROOT, limit=9).entries == ()
@@ -124,6 +142,11 @@ def test_a_folder_begins_with_its_quota(storage: StorageBackend) -> None:
     if Capability.QUOTA not in storage.capabilities:
         return
     storage.create_folder(OTHER, quota_bytes=QUOTA)
+    if storage in limits:
+        assert limits[storage] == {OTHER.hex: QUOTA}
+        storage.delete_folder(OTHER)
+        assert limits[storage] == {}
+        return
     try:
         with pytest.raises(StorageFull):
             fill(FolderFiles(storage, OTHER), "large", 3 * QUOTA)

@@ -7,7 +7,24 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 
 from common.errors import InvalidInput
-from vfolders.storage.backends import btrfs, cephfs, glusterfs, local, loop, nfs, project_quota, s3, smb
+from vfolders.storage.backends import (
+    btrfs,
+    cephfs,
+    flashblade,
+    glusterfs,
+    hdfs,
+    local,
+    loop,
+    nfs,
+    onefs,
+    ontap,
+    project_quota,
+    s3,
+    smb,
+    spectrum_scale,
+    vast,
+    weka,
+)
 from vfolders.storage.base import StorageBackend, StorageUnavailable
 from vfolders.storage.descriptors import Owner
 from vfolders.storage.kinds import HostKind, HostSettings
@@ -25,6 +42,13 @@ KINDS: dict[str, HostKind] = {
         cephfs.KIND,
         glusterfs.KIND,
         s3.KIND,
+        hdfs.KIND,
+        ontap.KIND,
+        flashblade.KIND,
+        onefs.KIND,
+        spectrum_scale.KIND,
+        weka.KIND,
+        vast.KIND,
     )
 }
 MOUNTS = "mounts"

@@ -59,7 +59,9 @@ SecretFiles = Annotated[
 @app.command("add")
 def add(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", show_default=False)],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="People choose the host by it.", show_default=False)
+    ],
     kind: Annotated[str, typer.Option("--kind", metavar="KIND", help="As berth storage-host kinds lists.")],
     given: Settings = [],  # noqa: B006  typer never changes it
     files: SecretFiles = [],  # noqa: B006
