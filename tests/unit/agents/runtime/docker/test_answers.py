@@ -6,6 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 import pytest
+import requests
 
 from agents.runtime.docker import async_http, connection
 from agents.runtime.docker.async_http import EngineHttp
@@ -98,3 +99,16 @@ def test_gateway_follows_no_redirect_and_reads_no_endless_answer(address: str) -
 def test_answer_that_makes_no_sense_is_that_of_no_engine(address: str) -> None:
     with pytest.raises(RuntimeUnavailable, match="like no engine"):
         DockerRuntime(address, PlainText()).inspect_image("foreign")
+
+
+def test_calls_of_a_kind_that_timed_out_are_made_one_at_a_time_until_one_is_answered() -> None:
+    engine = connection.Connection("unix:///none", None)
+    engine.note_failure("start_container", requests.Timeout())
+    with engine.one_call("start_container"):
+        with engine.one_call("list_containers"):
+            pass
+        with pytest.raises(RuntimeUnavailable, match="is slow"), engine.one_call("start_container"):
+            pass
+    engine.note_answer("start_container")
+    with engine.one_call("start_container"), engine.one_call("start_container"):
+        pass
