@@ -17,6 +17,7 @@ class Via(StrEnum):
     REST = "rest"
     COMMAND = "cli"
     WEBSOCKET = "websocket"
+    WEBDAV = "webdav"
     PORTAL = "portal"
 
 

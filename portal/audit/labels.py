@@ -255,6 +255,7 @@ WAYS = {
     "rest": gettext_noop("the REST API"),
     "cli": gettext_noop("the command line"),
     "websocket": gettext_noop("a terminal"),
+    "webdav": gettext_noop("a network drive (WebDAV)"),
     "portal": gettext_noop("Berth itself"),
 }
 REASONS = {

@@ -21,7 +21,12 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("accounts", "agents", "common", "images", "portal", "scheduler", "sessions_app", "vfolders")
 STATE_DOORS = {
     "status": {"sessions_app/lifecycle/transitions.py"},
-    "state": {"agents/machines/lifecycle.py", "vfolders/lifecycle.py", "vfolders/uploads/lifecycle.py", "sessions_app/callbacks/delivery.py"},
+    "state": {
+        "agents/machines/lifecycle.py",
+        "vfolders/lifecycle.py",
+        "vfolders/uploads/lifecycle.py",
+        "sessions_app/callbacks/delivery.py",
+    },
 }
 ROOMS_WITH_STATES = {"agents", "scheduler", "sessions_app", "vfolders"}
 STATES_OF_ENGINES = "agents/runtime/"  # what containers are in, which no row says

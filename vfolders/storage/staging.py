@@ -103,6 +103,11 @@ class StagedFile:
         with translated(()):
             os.ftruncate(self._descriptor, size_bytes)
 
+    def set_modified(self, modified_s: float) -> None:
+        """Set the time of the last change, in seconds since 1970."""
+        with translated(()):
+            os.utime(self._descriptor, (modified_s, modified_s))
+
     def close(self) -> None:
         os.close(self._descriptor)
 

@@ -26,9 +26,11 @@ async def receive_file(
     path: EntryPath,
     watch: AccessWatch,
     if_exists: IfExists = IfExists.REPLACE,
+    modified_s: float | None = None,
 ) -> Published:
     """Create or replace the file `path` with the body; missing parents are created. Until the end
-    readers see the old content, which stays if anything fails.
+    readers see the old content, which stays if anything fails. `modified_s` is the time of its last
+    change, in seconds since 1970; None: now.
 
     Raises what `Receiver.receive` and `Staging.publish` raise.
     """
@@ -41,6 +43,8 @@ async def receive_file(
         try:
             await Receiver(calls, staged, meter=meter, watch=watch).receive(body)
             await in_own_thread(watch.check)
+            if modified_s is not None:
+                staged.set_modified(modified_s)
             publish = partial(staging.publish, staged, place, if_exists)
             published = await calls.arun(publish, timeout_s=SYNC_S)
         except BaseException:

@@ -13,6 +13,7 @@ from common.errors import NotFound
 from vfolders.core.paths import HIDDEN, ROOT, EntryPath, display_name, is_addressable
 from vfolders.files import service
 from vfolders.models import DavLock, VFolder
+from vfolders.quotas.selectors import byte_limits
 from vfolders.selectors import NOBODY, own_folders
 from vfolders.storage.base import Entry, EntryKind, EntryMissing, WrongKind
 from vfolders.webdav import multistatus
@@ -135,6 +136,7 @@ class View:
     resource: Resource
     locks: Sequence[ActiveLock] = ()
     own: Mapping[str, str] = field(default_factory=dict)  # properties that clients defined
+    left_bytes: int | None = None  # of the tightest limit; None if unlimited or not asked for
 
     @property
     def modified_at(self) -> datetime:
@@ -212,8 +214,16 @@ _LIVE: dict[str, Callable[[View], str]] = {
     "{DAV:}lockdiscovery": _lock_discovery,
     "{DAV:}supportedlock": _supported_lock,
 }
-_ON_REQUEST = {"{DAV:}quota-used-bytes": _used}
-PROTECTED = frozenset({*_LIVE, *_ON_REQUEST, "{DAV:}quota-available-bytes"})
+
+
+def _available(view: View) -> str:
+    left = view.left_bytes
+    return "" if left is None else f"<D:quota-available-bytes>{left}</D:quota-available-bytes>"
+
+
+AVAILABLE = "{DAV:}quota-available-bytes"
+_ON_REQUEST = {"{DAV:}quota-used-bytes": _used, AVAILABLE: _available}
+PROTECTED = frozenset({*_LIVE, *_ON_REQUEST})
 """Properties that no client may set."""
 
 
@@ -237,7 +247,12 @@ def _value(name: str, view: View) -> str:
     return writer(view) if writer is not None else view.own.get(name, "")
 
 
-def views(resource: Resource, below: Iterable[Resource]) -> Iterator[View]:
+def free_bytes(folder: VFolder | None) -> int | None:
+    """Return the bytes that limits leave to the folder; None if there are no limits."""
+    return min((state.left for state in byte_limits([folder])), default=None) if folder else None
+
+
+def views(resource: Resource, below: Iterable[Resource], left_bytes: int | None = None) -> Iterator[View]:
     """Yield the views of a resource and of its members, with a few queries for all."""
     folder = resource.folder
     if folder is None:
@@ -247,7 +262,7 @@ def views(resource: Resource, below: Iterable[Resource]) -> Iterator[View]:
     below = list(below)
     own = properties_in(folder, resource.path) if below else {}
     locks = locks_below(folder, resource.path) if below else locks_on(folder, resource.path)
-    yield View(resource, active_locks(resource, locks), properties_of(folder, resource.path))
+    yield View(resource, active_locks(resource, locks), properties_of(folder, resource.path), left_bytes)
     for member in below:
         key = key_of(member.path) if locks or own else ""
         yield View(member, active_locks(member, locks) if locks else (), own.get(key, {}))

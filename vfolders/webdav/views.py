@@ -7,6 +7,7 @@ of another origin can send one. Errors are XML with a sentence, as rclone and ot
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 
@@ -20,7 +21,7 @@ from rest_framework.views import APIView, set_rollback
 
 from accounts.api.authentication import BasicTokenAuthentication
 from accounts.logins.service import request_login
-from common.actors import Actor
+from common.actors import Actor, Via
 from common.errors import (
     BerthError,
     Conflict,
@@ -56,7 +57,17 @@ from vfolders.webdav.errors import (
 )
 from vfolders.webdav.locks import key_of
 from vfolders.webdav.multistatus import CONTENT_TYPE
-from vfolders.webdav.resources import PROTECTED, Resource, active_locks, describe, find, members, views
+from vfolders.webdav.resources import (
+    AVAILABLE,
+    PROTECTED,
+    Resource,
+    active_locks,
+    describe,
+    find,
+    free_bytes,
+    members,
+    views,
+)
 
 METHODS = "OPTIONS, GET, HEAD, PUT, DELETE, PROPFIND, PROPPATCH, MKCOL, COPY, MOVE, LOCK, UNLOCK"
 # Windows takes the address for a web page without the second.
@@ -102,17 +113,25 @@ class DavView(APIView):
         self._require_parent(resource)
         self._require_change(resource, folder, is_deep=False, is_member=not resource.is_there)
         watch = AccessWatch(self._actor, folder.pk, Action.WRITE, login=request_login(request))
+        modified_s = _modified_s(request)
 
         async def receive(body: RequestBody) -> Answer:
             try:
                 published = await receive_file(
-                    body, actor=self._actor, folder=folder, path=resource.path, watch=watch
+                    body,
+                    actor=self._actor,
+                    folder=folder,
+                    path=resource.path,
+                    watch=watch,
+                    modified_s=modified_s,
                 )
             except BerthError as error:
                 content = _error_body(error).encode()
                 return Answer(_status(error), content, {"Content-Type": CONTENT_TYPE})
-            etag = f'"{published.entry.etag}"'
-            return Answer(204 if resource.is_there else 201, headers={"ETag": etag})
+            headers = {"ETag": f'"{published.entry.etag}"'}
+            if modified_s is not None:
+                headers["X-OC-Mtime"] = "accepted"
+            return Answer(204 if resource.is_there else 201, headers=headers)
 
         return with_body(request._request, receive, CAPABILITIES)
 
@@ -157,7 +176,8 @@ class DavView(APIView):
             raise EndlessDepth(_("List one directory at a time: with the header Depth: 1."))
         resource = self._existing(place)
         below = members(self._actor, resource) if depth == "1" and resource.is_directory else ()
-        answers = (describe(wanted, view) for view in views(resource, below))
+        left_bytes = free_bytes(resource.folder) if AVAILABLE in wanted.names else None
+        answers = (describe(wanted, view) for view in views(resource, below, left_bytes))
         return _multistatus(answers)
 
     def proppatch(self, request: Request, place: str = "") -> HttpResponseBase:
@@ -270,7 +290,7 @@ class DavView(APIView):
 
     @property
     def _actor(self) -> Actor:
-        return actor_of(self.request)
+        return replace(actor_of(self.request), via=Via.WEBDAV)
 
     def _existing(self, place: str) -> Resource:
         resource = self._found(place)
@@ -457,6 +477,14 @@ def _timeout_s(request: Request) -> int:
         if wish.strip().lower() == "infinite":
             return locks.MAX_TIMEOUT_S
     return locks.DEFAULT_TIMEOUT_S
+
+
+def _modified_s(request: Request) -> float | None:
+    """Return the time of the file's last change, which programs that synchronise send (a header of
+    ownCloud); None without one.
+    """
+    match = re.fullmatch(r"(\d{1,11})(\.\d{1,9})?", request.headers.get("X-OC-Mtime", ""), re.ASCII)
+    return float(match[0]) if match else None
 
 
 def _matches(header: str, resource: Resource) -> bool:

@@ -131,6 +131,8 @@ def test_a_quota_in_the_middle_leaves_the_old_file(people: People, folder: VFold
 
     assert refused.status_code == 507
     assert "<s:message>" in text(refused)
+    free = '<propfind xmlns="DAV:"><prop><quota-available-bytes/></prop></propfind>'
+    assert ">997</D:quota-available-bytes>" in text(dav("PROPFIND", "data/", free, depth="0"))
     assert [path.read_bytes() for path in Path(mount_source(folder)).iterdir()] == [b"old"]
 
 

@@ -1,16 +1,24 @@
 """Programs that people use for WebDAV work against the web process of production."""
 
+import os
 import re
+import socket
 import subprocess
+import sys
+from base64 import b64encode
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
+from django.db import connection
 
 from accounts.models import KeyPair
 from common.token_scopes import TokenScope
 from tests.conftest import People
 from tests.factories import make_token
 from tests.factories_folders import make_folder, make_storage_host
+from tests.waiting import wait_until
+from vfolders.core.paths import UPLOADS_DIRECTORY
 from vfolders.models import VFolder
 from vfolders.selectors import mount_source
 
@@ -88,7 +96,7 @@ def test_rclone_syncs_both_ways(folder: VFolder, token: str, portal_url: str, tm
     make_tree(source)
     # As the page says.
     run(
-        "rclone", "config", "create", "berth", "webdav", f"url={portal_url}/dav/", "vendor=other", "user=me",
+        "rclone", "config", "create", "berth", "webdav", f"url={portal_url}/dav/", "vendor=owncloud", "user=me",
         f"pass={token}", home=tmp_path,
     )  # fmt: skip
 
@@ -96,8 +104,10 @@ def test_rclone_syncs_both_ways(folder: VFolder, token: str, portal_url: str, tm
     run("rclone", "sync", "berth:data/in", str(back), home=tmp_path)
     assert content(back) == content(source) == content(Path(mount_source(folder)) / "in")
 
-    (source / "a b?.txt").unlink()
+    os.utime(source / "a b?.txt", (1_000_000_000, 1_000_000_000))
+    (source / "sub" / "deeper" / "empty").unlink()
     run("rclone", "sync", str(source), "berth:data/in", home=tmp_path)
+    assert (Path(mount_source(folder)) / "in" / "a b?.txt").stat().st_mtime == 1_000_000_000
     run("rclone", "move", "berth:data/in/sub", "berth:data/moved", home=tmp_path)
     assert content(Path(mount_source(folder)) / "moved") == content(source / "sub")
     assert "data/" in run("rclone", "lsf", "berth:", home=tmp_path)
@@ -137,3 +147,37 @@ def test_davfs_is_a_file_system(folder: VFolder, token: str, portal_url: str, tm
     stored = content(Path(mount_source(folder)))
     assert stored["renamed.txt"] == b"one"
     assert len(stored) == 3
+
+
+def test_a_portal_killed_during_an_upload_leaves_the_old_file(
+    folder: VFolder, token: str, tmp_path: Path
+) -> None:
+    inside = Path(mount_source(folder))
+    (inside / "model").write_bytes(b"old")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        listener.set_inheritable(True)
+        database = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{connection.settings_dict['NAME']}")
+        portal = subprocess.Popen(
+            [sys.executable, "-m", "portal.processes.web_server", "--host", "127.0.0.1", "--port", str(port),
+             "--fd", str(listener.fileno())],
+            env={**os.environ, "DJANGO_SETTINGS_MODULE": "tests.settings", "DATABASE_URL": database.geturl()},
+            pass_fds=[listener.fileno()],
+        )  # fmt: skip
+    upload = socket.create_connection(("127.0.0.1", port))
+    try:
+        basic = b64encode(f"me:{token}".encode()).decode()
+        head = f"PUT /dav/data/model HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic {basic}\r\n"
+        upload.sendall(f"{head}Content-Length: {2**30}\r\n\r\n".encode() + b"x" * 2**20)
+        aside = inside / UPLOADS_DIRECTORY
+        wait_until(
+            lambda: any(each.stat().st_size for each in aside.iterdir()) if aside.is_dir() else False,
+            deadline_s=60,
+        )
+    finally:
+        portal.kill()
+        portal.wait()
+        upload.close()
+
+    assert (inside / "model").read_bytes() == b"old"
+    assert sorted(each.name for each in inside.iterdir()) == [UPLOADS_DIRECTORY, "model"]
