@@ -18,6 +18,7 @@ from berth.addresses import quoted_path, relative_path, segment
 from berth.decoding import decode, get_field
 from berth.errors import InvalidInput, NotFound, Refused, UnexpectedAnswer, Unreachable
 from berth.models import Directory, Entry, FileOperation, Hit
+from berth.resumable import RESUMABLE_BYTES, write_resumable
 from berth.transfer import FileStore, Quiet, Tally, Watcher
 from berth.transport import Content, Transport, parse_json
 
@@ -98,11 +99,17 @@ class FolderFiles(Files):
                 if attempt == TRIES or not etag:
                     raise
 
-    def write_stream(self, path: str, content: Content, size_bytes: int, mode: int = 0) -> None:
+    def write_stream(
+        self, path: str, content: Content, size_bytes: int, mode: int = 0, stamp: str = ""
+    ) -> None:
         """Write `size_bytes` bytes from `content()`, which is called anew for each try.
 
-        `mode` is ignored: folders keep no file modes.
+        A large file with a `stamp`, which tells versions of the source apart, goes on where an earlier
+        try or run stopped. `mode` is ignored: folders keep no file modes.
         """
+        if stamp and size_bytes >= RESUMABLE_BYTES:
+            write_resumable(self._transport, self._base, path, content, size_bytes, stamp)
+            return
         headers = {**BYTES, "Content-Length": str(size_bytes)}
         self._transport.request("PUT", self._address(path), content=content, headers=headers)
 
@@ -211,7 +218,9 @@ class SessionFiles(Files):
         with self._transport.stream("GET", f"{self._base}content/", params=self._at(path)) as answer:
             yield from answer.iter_bytes()
 
-    def write_stream(self, path: str, content: Content, size_bytes: int, mode: int = 0) -> None:
+    def write_stream(
+        self, path: str, content: Content, size_bytes: int, mode: int = 0, stamp: str = ""
+    ) -> None:
         """Write `size_bytes` bytes from `content()`, which is called anew for each try.
 
         With mode 0 the portal chooses the file mode.

@@ -92,7 +92,9 @@ class FileStore(Protocol):
     def read(self, path: str) -> Iterator[bytes]:
         """Yield the contents of a file, in pieces."""
 
-    def write_stream(self, path: str, content: Content, size_bytes: int, mode: int = 0) -> None: ...
+    def write_stream(
+        self, path: str, content: Content, size_bytes: int, mode: int = 0, stamp: str = ""
+    ) -> None: ...
 
     def send_tree(self, local: Path, path: str, watcher: Watcher) -> Tally: ...
 
@@ -127,7 +129,7 @@ def upload(place: FileStore, local: str | Path, path: str, watcher: Watcher) -> 
             raise _in_the_way(target)
         return place.send_tree(source, target, watcher)
     goes_inside = not path or path.endswith("/") or _kind_at(place, path) == "directory"
-    return _send_file(place, source, _join(path, source.name) if goes_inside else path, watcher)
+    return send_file(place, source, _join(path, source.name) if goes_inside else path, watcher)
 
 
 def download(place: FileStore, path: str, local: str | Path, watcher: Watcher) -> Tally:
@@ -201,7 +203,7 @@ def send_one_by_one(place: Tree, local: Path, path: str, watcher: Watcher) -> Ta
             if child.is_dir():
                 place.make_directory(_join(path, name))
             else:
-                tally += _send_file(place, child, _join(path, name), watcher)
+                tally += send_file(place, child, _join(path, name), watcher)
         except NotFound:
             raise  # parents are created on the way, so the folder itself is gone
         except BerthError as error:
@@ -309,7 +311,8 @@ def _safe_name(name: str) -> str:
     return name
 
 
-def _send_file(place: FileStore, local: Path, path: str, watcher: Watcher) -> Tally:
+def send_file(place: FileStore, local: Path, path: str, watcher: Watcher) -> Tally:
+    """Copy a local file to exactly `path`. Raises InvalidInput, Refused."""
     try:
         status = local.stat()
         local.open("rb").close()
@@ -321,6 +324,7 @@ def _send_file(place: FileStore, local: Path, path: str, watcher: Watcher) -> Ta
         lambda: pieces_of_file(local, status.st_size, watcher),
         status.st_size,
         mode=stat.S_IMODE(status.st_mode) & 0o777,
+        stamp=str(status.st_mtime_ns),
     )
     return Tally(1, status.st_size)
 

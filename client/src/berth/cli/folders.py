@@ -1,6 +1,7 @@
 """Commands `folder`: manage folders and their files."""
 
 import time
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -8,17 +9,17 @@ import typer
 from berth.amounts import format_age, format_bytes, format_instant
 from berth.cli import complete
 from berth.cli.context import AsJson, FolderName, get_client
-from berth.cli.copying import watching
+from berth.cli.copying import cp, parse_address, watching
 from berth.cli.exits import FAILED
 from berth.cli.output import note, say, show_facts, show_json, show_table, show_tally, write_bytes
 from berth.cli.storage_use import parse_size
-from berth.errors import InvalidInput, Refused
-from berth.storage_use import DirectoryReport
-
-POLL_S = 1.0
 from berth.errors import InvalidInput, NotFound, Refused
 from berth.files import FolderFiles
 from berth.models import FileOperation
+from berth.storage_use import DirectoryReport
+from berth.sync import Sync
+
+POLL_S = 1.0
 
 app = typer.Typer(no_args_is_help=True, help="Folders, which outlive sessions, and the files in them.")
 
@@ -349,6 +350,44 @@ def download(
     files = get_client(context).folders.find(folder).files
     with watching() as watcher:
         tally = files.download(path, to, watcher)
+    show_tally(tally)
+    if tally.failed:
+        raise typer.Exit(FAILED)
+
+
+app.command("cp", help="The same as `berth cp`.")(cp)
+
+
+@app.command("sync")
+def sync(
+    context: typer.Context,
+    source: Annotated[str, typer.Argument(help="Directory here, or NAME:PATH.", show_default=False)],
+    target: Annotated[str, typer.Argument(help="The other side.", show_default=False)],
+    delete: Annotated[bool, typer.Option("--delete", help="Delete what the source lacks.")] = False,
+    checksum: Annotated[
+        bool, typer.Option("--checksum", help="Compare contents, which reads both sides.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only say what would be done.")] = False,
+) -> None:
+    """Make a directory of a folder like a local one, or the other way round.
+
+    A file is copied if the target lacks it, has another size, or is older. Large files go on where
+    an interrupted run stopped. What --delete removes in a folder is in its trash for a while.
+    """
+    there_from, there_to = parse_address(source), parse_address(target)
+    if bool(there_from) == bool(there_to):
+        raise InvalidInput("One side is here, the other NAME:PATH.", hint="./ keeps a colon in a local path.")
+    there, here = (there_to, source) if there_to else (there_from, target)
+    assert there is not None
+    files = get_client(context).folders.find(there.name).files
+    run = Sync(files, there.path, Path(here), is_upload=bool(there_to), by_content=checksum)
+    with watching() as watcher:
+        steps = run.plan(deletes=delete, watcher=watcher)
+        if dry_run:
+            for step in steps:
+                say(f"{step.kind} {step.path}")
+            return
+        tally = run.apply(steps, watcher)
     show_tally(tally)
     if tally.failed:
         raise typer.Exit(FAILED)
