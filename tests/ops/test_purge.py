@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import stat
+import subprocess
 import tarfile
 import tempfile
 from argparse import Namespace
@@ -33,7 +34,15 @@ from portal.ops.paths import CHECKOUT, Layout
 from portal.ops.setup import purge as purging
 from portal.ops.setup.copy_check import check_is_original, check_not_copied
 from portal.ops.setup.env_file import new_installation_id, read_env, write_env
-from portal.ops.setup.purge import purge, purge_checkout, purge_data, remove_tree, remove_trees
+from portal.ops.setup.purge import (
+    mounts_below,
+    purge,
+    purge_checkout,
+    purge_data,
+    remove_tree,
+    remove_trees,
+    unmount_below,
+)
 from portal.ops.setup.service_account import server_account
 from portal.ops.system import is_root
 from portal.ops.up import write_settings
@@ -356,3 +365,21 @@ async def test_helpers_leave_remote_machines_and_it_is_said_which_did_not_answer
     assert objects(engine, installation)[:3] == [0, 0, 0], said
     assert said[0] == "gpu-01: removed 1 containers, 1 networks and 1 volumes"
     assert said[1].startswith("gpu-02 (tcp://127.0.0.1:9) could not be cleaned")
+
+
+def test_what_is_mounted_in_the_data_is_unmounted_and_stays_on_its_server(tmp_path: Path) -> None:
+    server, data = tmp_path / "server", tmp_path / "data"
+    (server / "folder").mkdir(parents=True)
+    (server / "folder" / "file").write_text("kept")
+    point = data / "mounts" / "a mount"
+    point.mkdir(parents=True)
+    subprocess.run(["mount", "--bind", server, point], check=True)
+    try:
+        assert mounts_below(data) == [str(point)]
+        unmount_below(data, silent)
+    finally:
+        subprocess.run(["umount", "-q", "--lazy", point], check=False)
+    remove_tree(data, silent)
+
+    assert not data.exists()
+    assert (server / "folder" / "file").read_text() == "kept"

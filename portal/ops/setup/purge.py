@@ -2,13 +2,16 @@
 
 import contextlib
 import os
+import re
 import shutil
+import subprocess
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from portal.ops.console import Say
+from portal.ops.errors import PreflightFailed
 from portal.ops.locks import directory_lock, holders, setup_lock
 from portal.ops.paths import Layout
 from portal.ops.setup.copy_check import check_is_original
@@ -19,7 +22,9 @@ from portal.ops.setup.venv import ensure_venv, run_in_venv, runs
 REMOVED_AT_ONCE = 8
 BRANCH_DEPTH = 4  # packages in .venv/lib/python3.11/site-packages
 # What a portal that joined others has for itself; roots of storage hosts are beside it.
-OWN_OF_A_PART = frozenset({"connections", "env", "lives", "logs", "machines.json", "up.lock", "uploads"})
+OWN_OF_A_PART = frozenset(
+    {"connections", "env", "lives", "logs", "machines.json", "mounts", "up.lock", "uploads"}
+)
 
 
 def purge(layout: Layout, log: Say) -> None:
@@ -66,9 +71,32 @@ def purge_data(layout: Layout, log: Say) -> None:
     is_part = role_of(layout).joins
     for entry in set(layout.data.iterdir()) - layout.foreign_paths:
         if entry.name in OWN_OF_A_PART or not is_part:
+            unmount_below(entry, log)
             remove_tree(entry, log)
     if not any(layout.data.iterdir()):
         layout.data.rmdir()
+
+
+def unmount_below(directory: Path, log: Say) -> None:
+    """Unmount storage hosts and images of folders at and below the directory, the last mounted first, so that
+    nothing on a server is removed. Raises PreflightFailed if one stays.
+    """
+    for point in reversed(mounts_below(directory)):
+        if not any(
+            subprocess.run(["umount", *options, point], capture_output=True, check=False).returncode == 0
+            for options in ([], ["--lazy"])
+        ):
+            raise PreflightFailed(f"{point} cannot be unmounted.", f"Run: umount --lazy {point}")
+        log(f"unmounted {point}")
+
+
+def mounts_below(directory: Path) -> list[str]:
+    """Return the mount points below a directory, in the order of their mounts."""
+    top = os.path.realpath(directory)
+    lines = Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines()
+    points = [line.split(" ")[4].encode(errors="surrogateescape") for line in lines]
+    names = [re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), point) for point in points]
+    return [name for name in map(os.fsdecode, names) if f"{name}/".startswith(f"{top}/")]
 
 
 def purge_checkout(layout: Layout, log: Say) -> None:
