@@ -1,5 +1,6 @@
 """Folders on images and subvolumes, as containers see them."""
 
+from contextlib import closing
 from pathlib import Path
 from uuid import UUID
 
@@ -13,14 +14,14 @@ from tests.doubles.storage_servers import HOSTS, OWNER
 pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("runtime")]
 FOLDER = UUID("6ba7b810-9dad-41d1-80b4-00c04fd430c8")
 MIB = 2**20
-WRITE = "dd if=/dev/zero of=/data/large bs=1M count=96; echo done >/data/word"
+WRITE = "dd if=/dev/zero of=/data/large bs=1M count=96; true"
 
 
 @pytest.mark.parametrize("kind", ["loop", "btrfs"])
 def test_a_container_stops_at_the_quota_and_the_portal_reads_what_it_wrote(
     kind: str, runtime: DockerRuntime, tmp_path: Path
 ) -> None:
-    with HOSTS[kind](tmp_path) as storage, docker.DockerClient(engines.ADDRESS) as client:
+    with HOSTS[kind](tmp_path) as storage, closing(docker.DockerClient(engines.ADDRESS)) as client:
         storage.prepare()
         try:
             storage.create_folder(FOLDER, quota_bytes=48 * MIB)
