@@ -11,6 +11,7 @@ PAGES = (
     "/sessions/?tab=ended",
     "/sessions/new/",
     "/data/",
+    "/data/connect/",
     "/images/",
     "/agents/",
     "/queue/",

@@ -131,7 +131,7 @@ def address_of(actor: Actor, folder: VFolder) -> Address:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What the properties of one resource are made of."""
+    """Facts of which the properties of one resource are made."""
 
     resource: Resource
     locks: Sequence[ActiveLock] = ()

@@ -298,7 +298,9 @@ class DavView(APIView):
         return resource
 
     def _writable(self, place: str) -> tuple[Resource, VFolder]:
-        """Return the resource, whose folder the actor may write to. Raises NotFound, PermissionDenied, MethodNotAllowed."""
+        """Return the resource, whose folder the actor may write to.
+        Raises NotFound, PermissionDenied, MethodNotAllowed.
+        """
         resource = self._found(place)
         if resource.folder is None:
             raise MethodNotAllowed(
