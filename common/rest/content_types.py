@@ -2,7 +2,9 @@
 
 from typing import Any
 
+from django.http import QueryDict
 from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.parsers import BaseParser
 from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 
@@ -17,11 +19,22 @@ class PlainTextRenderer(JSONRenderer):
         return super().render(data, "application/json", renderer_context)
 
 
-class AnyAccept(BaseContentNegotiation):
-    """Content negotiation that ignores Accept, for streamed responses."""
+class UnreadBody(BaseParser):
+    """Leaves a body of any type to the view. The check of session cookies asks for the form fields of
+    each POST, and would refuse one that nothing can parse.
+    """
 
-    def select_parser(self, request: Request, parsers: Any) -> None:
-        return None
+    media_type = "*/*"
+
+    def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> QueryDict:
+        return QueryDict()
+
+
+class AnyAccept(BaseContentNegotiation):
+    """Content negotiation that ignores Accept and the type of the body, for views that stream."""
+
+    def select_parser(self, request: Request, parsers: Any) -> BaseParser:
+        return UnreadBody()
 
     def select_renderer(
         self, request: Request, renderers: Any, format_suffix: str | None = None

@@ -20,11 +20,11 @@ from accounts.logins.service import request_login
 from common.errors import InvalidInput, invalid_field
 from common.i18n import gettext as _
 from common.rest.actor import actor_of
+from common.rest.content_types import AnyAccept
 from common.rest.errors import ErrorOut
 from common.rest.input import InputSerializer, TextField
 from common.token_scopes import FOR_FOLDERS
 from vfolders.access_watch import AccessWatch
-from vfolders.api.negotiation import AnyAccept
 from vfolders.api.serializers import EntryOut
 from vfolders.core.paths import display_name, is_addressable
 from vfolders.core.permissions import Action

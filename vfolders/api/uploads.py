@@ -24,11 +24,11 @@ from common.actors import Actor
 from common.errors import BerthError, InvalidInput, PermissionDenied, invalid_field
 from common.i18n import gettext as _
 from common.rest.actor import actor_of
+from common.rest.content_types import AnyAccept
 from common.rest.errors import ErrorOut
 from common.rest.request_body import Answer, RequestBody, with_body
 from common.token_scopes import FOR_FOLDERS
 from vfolders.access_watch import AccessWatch
-from vfolders.api.negotiation import AnyAccept
 from vfolders.api.parameters import IF_EXISTS, if_exists_of
 from vfolders.core.permissions import Action
 from vfolders.core.uploads import (

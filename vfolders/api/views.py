@@ -18,13 +18,13 @@ from rest_framework.views import APIView
 from accounts.logins.service import request_login
 from common.errors import invalid_field
 from common.rest.actor import actor_of
+from common.rest.content_types import AnyAccept
 from common.rest.errors import ErrorOut
 from common.rest.idempotency import takes_idempotency_key
 from common.rest.request_body import Answer, RequestBody, with_body
 from common.token_scopes import FOR_FOLDERS
 from vfolders import services, trash
 from vfolders.access_watch import AccessWatch
-from vfolders.api.negotiation import AnyAccept
 from vfolders.api.parameters import IF_EXISTS, if_exists_of
 from vfolders.api.serializers import (
     DirectoryCreateInput,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.test import Client
 
 from common import clock
@@ -105,6 +106,17 @@ def test_the_server_tells_what_it_can(tus: Tus) -> None:
     answer = tus._api.options(tus.url)
     assert (answer.status_code, answer["Tus-Version"]) == (204, "1.0.0")
     assert answer["Tus-Checksum-Algorithm"] == "sha1,sha256"
+
+
+def test_pages_upload_with_their_cookie_and_token(people: People, folder: VFolder, inside: Path) -> None:
+    browser = Client(enforce_csrf_checks=True)
+    browser.force_login(people.member)
+    page = Tus(browser, folder)
+    assert page.create("a", 1, b"a").status_code == 403
+    browser.get(f"/data/{folder.pk}/")
+    token = {"X-CSRFToken": browser.cookies[settings.CSRF_COOKIE_NAME].value}
+    assert page.create("a", 1, b"a", **token).status_code == 201
+    assert (inside / "a").read_bytes() == b"a"
 
 
 def test_a_small_file_needs_one_request_and_an_empty_one_no_body(tus: Tus, inside: Path) -> None:
