@@ -187,6 +187,16 @@ class Person:
             self.put_file(folder_id, file_name, text)
         return folder_id
 
+    def share_folder(self, folder_id: str, *, friend: str, file: str) -> None:
+        """Invite a friend, share with the project “demo”, and make a public link to a file."""
+        for path, body in (
+            ("shares", {"person": friend, "right": "write"}),
+            ("shares", {"project": "demo", "right": "read"}),
+            ("links", {"path": file, "max_downloads": 20}),
+        ):
+            answer = self._http.post(f"folders/{folder_id}/{path}/", json=body)
+            assert answer.status_code == httpx.codes.CREATED, answer.text
+
     def put_file(self, folder_id: str, name: str, text: str | bytes) -> None:
         url = f"folders/{folder_id}/files/{quote(name)}"
         self._http.put(
