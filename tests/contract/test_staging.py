@@ -114,3 +114,8 @@ def test_what_killed_processes_left_is_removed(staging: Staging, inside: Path) -
     assert staging.remove_leftovers({"known"}) == 1
     assert {each.name for each in (inside / UPLOADS_DIRECTORY).iterdir()} == {"written-now", "known", "fresh"}
     writing.close()
+
+
+def test_a_file_that_a_late_call_opened_is_closed_and_unlocked_by_itself(staging: Staging) -> None:
+    staging.create("late")  # its caller had given up
+    staging.open("late").close()

@@ -450,11 +450,18 @@ class _NewFile:
             return entry_of(name, os.fstat(self._file))
 
     def abandon(self) -> None:
-        """Close everything, and remove the file unless it was committed."""
-        with closing(self._parent), suppress(OSError), closing(self._file):
+        """Close everything, and remove the file unless it was committed. Does nothing a second time."""
+        parent, file, self._parent, self._file = self._parent, self._file, -1, -1
+        if file < 0:
+            return
+        with closing(parent), suppress(OSError), closing(file):
             if not self._is_named:
                 with suppress(OSError):
-                    os.unlink(self._temporary, dir_fd=self._parent)
+                    os.unlink(self._temporary, dir_fd=parent)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_is_named"):
+            self.abandon()  # made by a call whose caller had given up
 
 
 @dataclass(frozen=True, slots=True)

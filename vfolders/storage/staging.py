@@ -109,7 +109,13 @@ class StagedFile:
             os.utime(self._descriptor, (modified_s, modified_s))
 
     def close(self) -> None:
-        os.close(self._descriptor)
+        """Close the file. Calls that are late find it closed, and never another file of its number."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        self.close()  # opened by a call whose caller had given up
 
 
 class Staging:
