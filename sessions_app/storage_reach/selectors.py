@@ -35,7 +35,9 @@ class HostEntry:
 
 
 def host_entries(actor: Actor) -> list[HostEntry]:
-    """Return all hosts by name, with their folders counted and their grants. 4 queries. Raises PermissionDenied."""
+    """Return all hosts by name, with their folders counted and their grants. 4 queries. Raises
+    PermissionDenied.
+    """
     if not sees_everything(actor):
         require_superadmin(actor)
     agents = [each for each in Agent.objects.in_use().order_by("name") if not each.is_simulated]

@@ -48,6 +48,16 @@ RECORD_NOTHING = {
     "vfolders/webdav/locks.py:create_lock": "a lock ends by itself and binds WebDAV alone",
     "vfolders/webdav/locks.py:delete_lock": "a lock ends by itself and binds WebDAV alone",
     "vfolders/webdav/locks.py:refresh_lock": "a lock ends by itself and binds WebDAV alone",
+    "vfolders/files/operations.py:cancel_operation": "the operation was recorded",
+    "vfolders/files/service.py:list_page": "it reads",
+    "vfolders/files/service.py:trashed_entries": "it reads",
+    "vfolders/files/streams.py:search": "it reads",
+    "vfolders/files/texts.py:read_text": "it reads",
+    "vfolders/hosts/service.py:probe_host": "it reads",
+    "vfolders/services.py:insert_folder": "the services that call it do",
+    "vfolders/services.py:new_folder": "the services that call it do",
+    "vfolders/uploads/resumable.py:create_upload": "the file is recorded when it is whole",
+    "vfolders/uploads/resumable.py:find_parts": "it reads",
     "vfolders/lifecycle.py:transition": "the services that call it do",
 }
 

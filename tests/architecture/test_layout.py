@@ -32,6 +32,7 @@ LARGE_DIRECTORIES = {
     "client/src/berth/cli": "one module per command",
     "client/src/berth": "the library beside it",
     "tests": "what all levels share",
+    "tests/client/cli": "one module per command",
     "tests/bench": "one module per benchmark, and their helpers",
     "tests/e2e": "all files share a portal and a browser",
 }

@@ -1,7 +1,7 @@
 from django.urls import path, register_converter
 from django.urls.converters import PathConverter
 
-from vfolders.api import entries, usage
+from vfolders.api import directory_entries, usage
 from vfolders.api.life_cycle import (
     FolderCloneRetryView,
     FolderCloneView,
@@ -73,20 +73,20 @@ urlpatterns = [
         "folders/<uuid:folder_id>/uploads/<uuid:upload_id>/", UploadView.as_view(), name="api-folder-upload"
     ),
     path("folders/<uuid:folder_id>/directories/", DirectoryView.as_view(), name="api-folder-directories"),
-    path("folders/<uuid:folder_id>/entries/", entries.EntriesView.as_view(), name="api-folder-entries"),
+    path("folders/<uuid:folder_id>/entries/", directory_entries.EntriesView.as_view(), name="api-folder-entries"),
     path(
         "folders/<uuid:folder_id>/operations/",
-        entries.OperationsView.as_view(),
+        directory_entries.OperationsView.as_view(),
         name="api-folder-operations",
     ),
-    path("file-operations/<uuid:operation_id>/", entries.OperationView.as_view(), name="api-file-operation"),
-    path("folders/<uuid:folder_id>/zip/", entries.ZipView.as_view(), name="api-folder-zip"),
-    path("folders/<uuid:folder_id>/search/", entries.SearchView.as_view(), name="api-folder-search"),
-    path("folders/<uuid:folder_id>/text/", entries.TextView.as_view(), name="api-folder-text"),
-    path("folders/<uuid:folder_id>/trash/", entries.TrashView.as_view(), name="api-deleted-entries"),
+    path("file-operations/<uuid:operation_id>/", directory_entries.OperationView.as_view(), name="api-file-operation"),
+    path("folders/<uuid:folder_id>/zip/", directory_entries.ZipView.as_view(), name="api-folder-zip"),
+    path("folders/<uuid:folder_id>/search/", directory_entries.SearchView.as_view(), name="api-folder-search"),
+    path("folders/<uuid:folder_id>/text/", directory_entries.TextView.as_view(), name="api-folder-text"),
+    path("folders/<uuid:folder_id>/trash/", directory_entries.TrashView.as_view(), name="api-deleted-entries"),
     path(
         "folders/<uuid:folder_id>/trash/<str:batch>/restore/",
-        entries.RestoreView.as_view(),
+        directory_entries.RestoreView.as_view(),
         name="api-folder-restore-entries",
     ),
     path("folders/<uuid:folder_id>/shares/", ShareListView.as_view(), name="api-folder-shares"),

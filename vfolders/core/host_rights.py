@@ -1,8 +1,8 @@
 """Rights that domains, projects and policies have on storage hosts. Pure.
 
-Rights are kept as a sum of bits. On a host without restriction everybody has all of them; on a restricted
-one, a person has those that the folder's domain, its project and the person's own policy were granted,
-together. Administrators of the domain and superadmins are not bound.
+Rights are kept as a sum of bits. On a host without restriction everybody has all of them; on a
+restricted one, a person has those that the folder's domain, its project and the person's own policy
+were granted, together. Administrators of the domain and superadmins are not bound.
 """
 
 from collections.abc import Iterable

@@ -18,7 +18,7 @@ MAX_PARTS = 1000
 
 
 class IfExists(StrEnum):
-    """What an upload does if its name is taken."""
+    """Effect of an upload whose name is taken."""
 
     REPLACE = "replace"
     KEEP_BOTH = "keep_both"

@@ -1,8 +1,9 @@
 """Lets a long call to a storage host write while another thread counts its bytes.
 
 A call to a host must not use the database. So the thread of the call spends an allowance, and the
-thread that asked for the call keeps the allowance ahead of it, in steps: it reserves the bytes against the limits
-of the folder, and ends the call when a limit, a lost right or a cancellation forbids more.
+thread that asked for the call keeps the allowance ahead of it, in steps: it reserves the bytes
+against the limits of the folder, and ends the call when a limit, a lost right or a cancellation
+forbids more.
 """
 
 from collections.abc import Callable

@@ -31,7 +31,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class View(StrEnum):
-    """How the page shows a file."""
+    """Way in which the page shows a file."""
 
     IMAGE = "image"
     PDF = "pdf"
@@ -124,7 +124,7 @@ def _all_tokens(tokens: list[Any]) -> Iterator[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Where links of a file lead. `view_url` and `image_url` end with “path=”; `directory` is that of the
+    """Targets of the links in a file. `view_url` and `image_url` end with “path=”; `directory` is that of the
     file.
     """
 

@@ -1,8 +1,8 @@
 """Reads and writes files inside a folder on behalf of an actor; REST and pages use only these
 functions.
 
-`path` is the text of the request; it is parsed only here and in `names.py`. Errors of the storage host propagate:
-EntryMissing, WrongKind, EntryExists, EntryBusy, StorageFull, StorageUnavailable.
+`path` is the text of the request; it is parsed only here and in `names.py`. Errors of the storage
+host propagate: EntryMissing, WrongKind, EntryExists, EntryBusy, StorageFull, StorageUnavailable.
 """
 
 from collections.abc import Callable, Iterable, Sequence

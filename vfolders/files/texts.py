@@ -47,7 +47,7 @@ class NotText(WrongKind):
 
 
 class ChangedMeanwhile(Conflict):
-    """Another writer has changed the file since it was read."""
+    """The file was changed by another writer since it was read."""
 
     default_code = "changed_meanwhile"
 

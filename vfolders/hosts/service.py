@@ -1,7 +1,7 @@
 """Adds, changes and removes storage hosts, and grants rights on them; for superadmins.
 
-Nothing is mounted inside a transaction. A process that dies while a host is added leaves it inactive; the
-next check of its health, a change or a removal goes on from there.
+Nothing is mounted inside a transaction. A process that dies while a host is added leaves it
+inactive; the next check of its health, a change or a removal goes on from there.
 """
 
 import json

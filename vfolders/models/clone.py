@@ -31,5 +31,5 @@ class FolderClone(models.Model):
 
     @property
     def error_message(self) -> str:
-        """Why copying stopped, in the reader's language; "" while it goes on."""
+        """Reason why copying stopped, in the reader's language; "" while it goes on."""
         return str(StoredMessage(**self.error)) if self.error else ""

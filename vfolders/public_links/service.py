@@ -147,7 +147,9 @@ def pack_link(link: FolderLink) -> StreamingHttpResponse:
 
 @transaction.atomic
 def count_download(*, actor: Actor, link: FolderLink) -> None:
-    """Count one download; `actor` is whoever downloads, known or not. Raises Conflict if another one was the last at this moment."""
+    """Count one download; `actor` is whoever downloads, known or not. Raises Conflict if another
+    one was the last at this moment.
+    """
     has_more = Q(max_downloads=None) | Q(downloads__lt=F("max_downloads"))
     if not FolderLink.objects.filter(has_more, pk=link.pk).update(downloads=F("downloads") + 1):
         raise Conflict(

@@ -1,1 +1,1 @@
-"""What fills storage: directories of a folder, totals by owner and host, their growth."""
+"""Sizes that fill storage: directories of a folder, totals by owner and host, their growth."""

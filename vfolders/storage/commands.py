@@ -31,9 +31,9 @@ class Commands:
         timeout_s: float = TIMEOUT_S,
         good_codes: Container[int] = (0,),
     ) -> str:
-        """Run the program and return its output, at most MOST_BYTES. Raises StorageUnavailable with what
-        it said if it fails, is missing or takes too long. Passwords belong into `environment` or a file, never into
-        `words`, which other users of the machine can read.
+        """Run the program and return its output, at most MOST_BYTES. Raises StorageUnavailable with
+        what it said if it fails, is missing or takes too long. Passwords belong into `environment`
+        or a file, never into `words`, which other users of the machine can read.
         """
         program = os.path.basename(words[0])
         # A file, because a file system that goes on in the background would keep a pipe open.

@@ -42,7 +42,7 @@ from vfolders.storage.base import (
     WrongKind,
 )
 from vfolders.storage.descriptors import Owner, closing
-from vfolders.storage.entries import entry_of, entry_or_none, etag_of, instant
+from vfolders.storage.directory_entries import entry_of, entry_or_none, etag_of, instant
 from vfolders.storage.host_calls import LONG_S, SHORT_S, HostCalls
 from vfolders.storage.listing import After, Order, Page
 from vfolders.storage.trees import NameTaken
@@ -466,7 +466,7 @@ class _NewFile:
 
 @dataclass(frozen=True, slots=True)
 class Copying:
-    """How a copy is made: `count` gets the bytes of each piece before it is written (0 for an entry)
+    """Settings of a copy: `count` gets the bytes of each piece before it is written (0 for an entry)
     and may end the copy by an error, but not use the database; `left_out` collects what could not be copied.
     """
 

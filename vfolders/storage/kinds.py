@@ -19,7 +19,7 @@ KEPT = object()
 
 
 class Input(StrEnum):
-    """How a setting is entered. A secret is encrypted and never shown again."""
+    """Kind of input of a setting. A secret is encrypted and never shown again."""
 
     TEXT = "text"
     LINES = "lines"

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from vfolders.core.paths import HIDDEN
 from vfolders.storage.base import Entry
-from vfolders.storage.entries import entry_or_none
+from vfolders.storage.directory_entries import entry_or_none
 
 
 class Order(StrEnum):

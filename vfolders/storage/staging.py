@@ -24,7 +24,7 @@ from vfolders.core.uploads import IfExists, free_names
 from vfolders.storage import descriptors
 from vfolders.storage.base import Entry, EntryExists, EntryKind, StorageBackend
 from vfolders.storage.descriptors import closing
-from vfolders.storage.entries import etag_of
+from vfolders.storage.directory_entries import etag_of
 from vfolders.storage.files import translated
 
 LEFT_AFTER_S = 3600.0
@@ -36,7 +36,7 @@ _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK
 
 
 class UploadLocked(Conflict):
-    """Another request is writing this upload."""
+    """The upload is being written by another request."""
 
     default_code = "upload_locked"
     http_status = 423

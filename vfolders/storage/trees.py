@@ -25,7 +25,7 @@ _UNSUPPORTED = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
 
 
 class NameTaken(StrEnum):
-    """What to do when the name of a moved or copied entry is taken."""
+    """Effect of a move or copy whose name is taken."""
 
     REFUSE = "refuse"
     KEEP_BOTH = "keep_both"  # the new entry gets a number: "name (2).txt"
@@ -156,7 +156,7 @@ def _is_there(directory: int, name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """How an entry gets its name: what to do if it is taken, and how the entry that is replaced
+    """Way in which an entry gets its name: what to do if it is taken, and how the entry that is replaced
     (open directory, its name there, its path in the folder) is discarded.
     """
 

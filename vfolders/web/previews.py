@@ -1,4 +1,6 @@
-"""Pages of one file (its preview, or the editor of texts) and of deleted files. ADR 84 says how nothing of a file runs."""
+"""Pages of one file (its preview, or the editor of texts) and of deleted files. ADR 84 says how
+nothing of a file runs.
+"""
 
 from urllib.parse import urlencode
 from uuid import UUID

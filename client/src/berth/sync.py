@@ -18,7 +18,7 @@ from berth.transfer import Quiet, Tally, Watcher, fetch_file, pass_over, plan_tr
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What decides whether a file is copied; `modified_s` is in seconds since 1970."""
+    """Facts that decide whether a file is copied; `modified_s` is in seconds since 1970."""
 
     is_directory: bool
     size_bytes: int

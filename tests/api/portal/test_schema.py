@@ -79,6 +79,17 @@ def test_operations_are_named_verb_first_and_once(document: dict[str, Any]) -> N
         "clone_",
         "retry_",
         "restore_",
+        "accept_",
+        "append_",
+        "count_",
+        "decline_",
+        "download_",
+        "empty_",
+        "leave_",
+        "save_",
+        "search_",
+        "share_",
+        "trash_",
     )
     assert [name for name in names if not name.startswith(verbs) and name not in {"health", "me"}] == []
 

@@ -1,8 +1,8 @@
 """Storage backend: an ext4 image per folder, mounted through a loop device.
 
-Images are `<root>/<folder id>.img`, sparse; they are mounted at `<root>/<folder id>`. The size of the image
-is the quota. An image that is attached to a loop device already, because a container still uses it, is
-mounted from that device and never a second time.
+Images are `<root>/<folder id>.img`, sparse; they are mounted at `<root>/<folder id>`. The size of
+the image is the quota. An image that is attached to a loop device already, because a container
+still uses it, is mounted from that device and never a second time.
 """
 
 import os
