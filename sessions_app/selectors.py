@@ -141,7 +141,7 @@ def uses_of_folder(folder_id: UUID) -> list[FolderUse]:
     """Return the first live sessions that mount this folder. Used by vfolders."""
     users = ComputeSession.objects.live().filter(mounts__folder_id=folder_id).order_by("pk").distinct()
     return [
-        FolderUse(str(pk), name, reverse("session", args=[pk]))
+        FolderUse(str(pk), name, reverse("session-detail", args=[pk]))
         for pk, name in users.values_list("pk", "name")[:FOLDER_USES]
     ]
 

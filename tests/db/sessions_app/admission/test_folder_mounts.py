@@ -10,8 +10,9 @@ from sessions_app.session_templates.quick_start import session_request_body
 from tests.factories import actor_for
 from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_sessions import Place
-from vfolders import services
+from vfolders import services, trash
 from vfolders.core.modes import FolderMode
+from vfolders.ports import FolderInUse
 from vfolders.selectors import mount_source
 
 pytestmark = pytest.mark.django_db
@@ -68,3 +69,14 @@ def test_a_copy_of_a_session_asks_for_what_was_asked_for(place: Place) -> None:
 
     mounts = session_request_body(session, name="copy")["mounts"]
     assert mounts == [{"folder": f"{folder.pk}/raw", "path": "/home/work/data", "readonly": False}]
+
+
+def test_a_mounted_folder_names_its_live_sessions_when_it_should_go(place: Place) -> None:
+    folder = make_folder(place.owner, name="data")
+    session = place.enqueue(mounts=[{"folder": "data"}])
+
+    with pytest.raises(FolderInUse) as refused:
+        trash.trash_folder(actor=actor_for(place.owner), folder_id=folder.pk)
+
+    use = {"id": str(session.pk), "name": session.name, "url": f"/sessions/{session.pk}/"}
+    assert refused.value.to_json()["sessions"] == [use]
