@@ -62,6 +62,7 @@ class Stage:
     superadmin: Person
     notebook: dict[str, Any]
     training: dict[str, Any]
+    datasets: str
 
 
 class Picture(NamedTuple):
@@ -123,14 +124,15 @@ def set_stage(portal: RunningPortal) -> Stage:
         "my-files",
         **{"notes.md": "# Notes\n", "train.py": "print('epoch 1')\n", "results.csv": "epoch,loss\n"},
     )
-    user.make_folder("datasets", **{"README.md": "What is in here\n"})
+    datasets = user.make_folder("datasets", **{"README.md": "What is in here\n"})
+    user.share_folder(datasets, friend=portal.person("domain-admin").email, file="README.md")
     failed = user.start_session(name="preprocess", type="batch", command="echo reading; exit 3")
     user.wait_for_status(failed, "TERMINATED", "ERROR")
     mounts = [{"folder": folder}]
     notebook = user.start_running_session(name="notebook", mounts=mounts)
     training = user.start_running_session(name="training", type="batch", command=WORK, mounts=mounts)
     wait_until(lambda: user.samples(training["id"]) >= SAMPLES, deadline_s=300, interval_s=1)
-    return Stage(user, portal.person("superadmin"), notebook, training)
+    return Stage(user, portal.person("superadmin"), notebook, training, datasets)
 
 
 def gather(portal: RunningPortal, stage: Stage) -> Crowd:
@@ -280,6 +282,7 @@ def take_for_documents(browser: Browser, portal: RunningPortal, stage: Stage, di
         Picture("session", training),
         Picture("charts", f"{training}?tab=charts", "dark"),
         Picture("sessions", "/sessions/", "dark"),
+        Picture("sharing", f"/data/{stage.datasets}/?open=sharing"),
     )
     take_named(browser, portal, stage.user, pictures, directory)
     crowd = gather(portal, stage)

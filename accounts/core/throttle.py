@@ -76,7 +76,9 @@ ACCOUNT_RATES = MappingProxyType(
     {limit: Rate(20, timedelta(seconds=3)) for limit in (AttemptLimit.PLACE, AttemptLimit.ADDRESS)}
 )
 TOKEN_RATES = MappingProxyType({AttemptLimit.ADDRESS: Rate(60, timedelta(seconds=2))})
-LINK_RATES = MappingProxyType({AttemptLimit.ADDRESS: Rate(120, timedelta(seconds=1))})
+LINK_RATES = MappingProxyType(
+    {limit: Rate(120, timedelta(seconds=1)) for limit in (AttemptLimit.PLACE, AttemptLimit.ADDRESS)}
+)
 RATES: Mapping[Purpose, Mapping[AttemptLimit, Rate]] = MappingProxyType(
     {
         Purpose.PASSWORD: GUESS_RATES, Purpose.CODE: GUESS_RATES, Purpose.RESET: MAIL_RATES, Purpose.PROVIDER: PROVIDER_RATES,
@@ -117,7 +119,8 @@ def attempt_keys(purpose: Purpose, account: str, origin: AttemptOrigin) -> list[
     and do not reveal the input.
     """
     if origin.device:
-        return [(AttemptLimit.PLACE, _key(purpose, AttemptLimit.PLACE, account, origin.device))]
+        own = [(AttemptLimit.PLACE, _key(purpose, AttemptLimit.PLACE, account, origin.device))]
+        return [(limit, key) for limit, key in own if limit in RATES[purpose]]
     counts = [
         (AttemptLimit.PLACE, _key(purpose, AttemptLimit.PLACE, account, origin.network)),
         (AttemptLimit.ADDRESS, _key(purpose, AttemptLimit.ADDRESS, "", origin.network)),

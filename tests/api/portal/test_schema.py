@@ -42,6 +42,10 @@ def test_operations_are_named_verb_first_and_once(document: dict[str, Any]) -> N
     assert len(names) == len(set(names))
     verbs = (
         "list_",
+        "accept_",
+        "decline_",
+        "leave_",
+        "share_",
         "read_",
         "create_",
         "make_",

@@ -3,6 +3,7 @@
 import pytest
 
 from accounts.core.throttle import (
+    RATES,
     UNKNOWN_NETWORK,
     AttemptLimit,
     AttemptOrigin,
@@ -44,3 +45,10 @@ def test_known_places_do_not_stand_on_the_count_of_the_account(
 def test_attempt_without_account_counts_for_no_account(purpose: Purpose) -> None:
     limits = [limit for limit, _key in attempt_keys(purpose, "", AttemptOrigin("192.0.2.7"))]
     assert limits == [AttemptLimit.PLACE, AttemptLimit.ADDRESS]
+
+
+def test_every_count_of_an_attempt_has_a_rate() -> None:
+    for purpose in Purpose:
+        for origin in (AttemptOrigin("10.0.0.1"), AttemptOrigin("10.0.0.1", device="trusted")):
+            assert {limit for limit, _key in attempt_keys(purpose, "", origin)} <= RATES[purpose].keys()
+    assert attempt_keys(Purpose.LINK, "", AttemptOrigin("10.0.0.1", device="trusted"))
