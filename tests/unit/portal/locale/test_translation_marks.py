@@ -28,6 +28,7 @@ NAMES = frozenset(
     (
         *("Berth", "CPU", "CSV", "GiB", "JavaScript", "REST", "API", "YAML", "Python", "curl", "Swagger"),
         *("Esc", "Tab", "Ctrl", "Enter"),  # as they stand on keys
+        *("CRLF", "LF"),  # line breaks of a file
         "datasets",  # a folder's name, as an example
     )
 )
