@@ -1,9 +1,12 @@
 """Clones of folders: whole or not usable, within limits, only of what may be read."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from django.db import connection
 
 from accounts.models import User
 from common.errors import Conflict, LimitExceeded, NotFound
@@ -11,6 +14,7 @@ from tests.conftest import People
 from tests.factories import actor_for
 from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_limits import limit, use_of
+from tests.waiting import wait_until
 from vfolders import clones, services, trash, usage
 from vfolders.core.states import FolderState
 from vfolders.models import FolderClone, StorageHost, VFolder
@@ -138,3 +142,46 @@ def test_only_who_may_read_clones_also_at_the_time_of_copying(people: People) ->
     folder.refresh_from_db()
     assert (folder.state, folder.owner) == (FolderState.CLONING, people.member)
     assert folder.clone.error
+
+
+COPIER_THAT_STOPS = """
+import time
+import django
+django.setup()
+from uuid import UUID
+from vfolders import clones
+from vfolders.storage import trees
+
+def stop(*_arguments):
+    print("half", flush=True)
+    time.sleep(600)
+
+trees._copy_piece = stop
+clones.run_clone(UUID("{folder}"))
+"""
+
+
+@pytest.mark.django_db(transaction=True)
+def test_another_worker_copies_what_a_killed_one_left(people: People) -> None:
+    folder = clone(make_source(people.member))
+    address = f"{os.environ['DATABASE_URL'].rpartition('/')[0]}/{connection.settings_dict['NAME']}"
+    program = COPIER_THAT_STOPS.format(folder=folder.pk)
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        env=os.environ | {"DATABASE_URL": address},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as worker:
+        assert worker.stdout is not None
+        assert any(line == "half\n" for line in worker.stdout)
+        clones.run_clone(folder.pk)  # without effect, while the other has the lock
+        assert clones.unfinished_clones() == [folder.pk]
+        worker.kill()
+
+    def is_whole() -> bool:
+        clones.run_clone(folder.pk)
+        folder.refresh_from_db()
+        return folder.state == FolderState.READY
+
+    wait_until(is_whole)
+    assert (Path(mount_source(folder)) / "deep" / "er" / "file").read_bytes() == b"x" * 5000
