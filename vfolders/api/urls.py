@@ -73,17 +73,29 @@ urlpatterns = [
         "folders/<uuid:folder_id>/uploads/<uuid:upload_id>/", UploadView.as_view(), name="api-folder-upload"
     ),
     path("folders/<uuid:folder_id>/directories/", DirectoryView.as_view(), name="api-folder-directories"),
-    path("folders/<uuid:folder_id>/entries/", directory_entries.EntriesView.as_view(), name="api-folder-entries"),
+    path(
+        "folders/<uuid:folder_id>/entries/",
+        directory_entries.EntriesView.as_view(),
+        name="api-folder-entries",
+    ),
     path(
         "folders/<uuid:folder_id>/operations/",
         directory_entries.OperationsView.as_view(),
         name="api-folder-operations",
     ),
-    path("file-operations/<uuid:operation_id>/", directory_entries.OperationView.as_view(), name="api-file-operation"),
+    path(
+        "file-operations/<uuid:operation_id>/",
+        directory_entries.OperationView.as_view(),
+        name="api-file-operation",
+    ),
     path("folders/<uuid:folder_id>/zip/", directory_entries.ZipView.as_view(), name="api-folder-zip"),
-    path("folders/<uuid:folder_id>/search/", directory_entries.SearchView.as_view(), name="api-folder-search"),
+    path(
+        "folders/<uuid:folder_id>/search/", directory_entries.SearchView.as_view(), name="api-folder-search"
+    ),
     path("folders/<uuid:folder_id>/text/", directory_entries.TextView.as_view(), name="api-folder-text"),
-    path("folders/<uuid:folder_id>/trash/", directory_entries.TrashView.as_view(), name="api-deleted-entries"),
+    path(
+        "folders/<uuid:folder_id>/trash/", directory_entries.TrashView.as_view(), name="api-deleted-entries"
+    ),
     path(
         "folders/<uuid:folder_id>/trash/<str:batch>/restore/",
         directory_entries.RestoreView.as_view(),
