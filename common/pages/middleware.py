@@ -41,12 +41,12 @@ class RequestIdMiddleware(Middleware):
 
 class LastSlashMiddleware(Middleware):
     """Adds a missing trailing slash to the path: after a redirect, clients would send GET without
-    the body, and nothing would be created. Page reads are redirected by Django instead.
+    the body, and nothing would be created. Only reads of pages are redirected, by Django.
     """
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         path = request.path_info
-        is_page_read = request.method in ("GET", "HEAD") and not path.startswith("/api/")
+        is_page_read = request.method in ("GET", "HEAD") and not path.startswith(("/api/", "/dav"))
         if not (path.endswith("/") or is_page_read or is_valid_path(path)) and is_valid_path(f"{path}/"):
             request.path_info, request.path = f"{path}/", f"{request.path}/"
         return self.get_response(request)

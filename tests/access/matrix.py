@@ -513,7 +513,7 @@ GET    api-folder-root                     401        404        404        404 
 GET    api-folder-file                     401        404        404        404        200        404        200        200        403        403
 PUT    api-folder-file                     401        404        404        404        200        404        200        200        403        403
 DELETE api-folder-file                     401        404        404        404        204        404        204        204        403        403
-POST   api-folder-bundles                  401        404        404        404        200        404        200        200        403        403
+POST   api-folder-bundles                  401        404        404        404        400        404        400        400        403        403
 GET    api-folder-uploads                  401        404        404        404        200        404        200        200        403        403
 POST   api-folder-uploads                  401        404        404        404        412        404        412        412        403        403
 GET    api-folder-upload                   401        404        404        404        200        404        404        404        403        403
