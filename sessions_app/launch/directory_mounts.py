@@ -4,7 +4,7 @@ An engine follows links when it mounts, and so would mount what a link names, on
 mount is made before the session is started, held, and looked at: a helper without any right mounts the
 directory as a volume, together with the whole folder. Where both have one file system and the inode is
 that of the directory that the portal opened without following a link, it is that directory; and since
-an engine mounts a volume only once, the session's container gets the mount that was looked at (ADR 85).
+an engine mounts a volume only once, the session's container gets the mount that was looked at (ADR 78).
 """
 
 from collections.abc import Iterable, Iterator, Sequence

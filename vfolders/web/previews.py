@@ -1,4 +1,4 @@
-"""Pages of one file (its preview, or the editor of texts) and of deleted files. ADR 84 says how
+"""Pages of one file (its preview, or the editor of texts) and of deleted files. ADR 76 says how
 nothing of a file runs.
 """
 
