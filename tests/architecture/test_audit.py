@@ -59,8 +59,6 @@ RECORD_NOTHING = {
     "vfolders/uploads/resumable.py:create_upload": "the file is recorded when it is whole",
     "vfolders/uploads/resumable.py:find_parts": "it reads",
     "vfolders/lifecycle.py:transition": "the services that call it do",
-    "vfolders/services.py:insert_folder": "the services that call it do",
-    "vfolders/services.py:new_folder": "the services that call it do",
 }
 
 

@@ -44,6 +44,7 @@ def create_lock(
     """Lock the entry for the actor, who may write to the folder.
     Raises Locked (by a lock that excludes this one), LimitExceeded.
     """
+    assert actor.user_id is not None, "a lock is for a person"
     with transaction.atomic():
         _serialise(folder)
         DavLock.objects.filter(folder=folder, expires_at__lte=clock.now()).delete()
