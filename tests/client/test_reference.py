@@ -87,7 +87,7 @@ WITHOUT_JSON = {
     "folder rename", "folder mode", "folder clone", "folder trash", "folder restore", "folder purge",
     "folder end-sessions", "folder leave", "folder unshare", "folder unlink", "folder transfer", "folder accept",
     "folder decline",
-    "folder cp", "folder sync", "folder download", "folder cat", "folder mkdir", "folder rm", "project purge", "project remove", "policy delete",
+    "folder cp", "folder restore-files", "folder download", "folder cat", "folder mkdir", "folder rm", "project purge", "project remove", "policy delete",
     "policy assign", "budget delete", "price delete", "profile use", "profile path", "token delete", "ssh-key remove",
     "user purge", "user revoke-token", "user sign-out", "user mail-password", "user reset-second-factor",
     "domain purge", "group delete", "group grant", "group revoke", "group unreserve", "group add-agent", "browser revoke", "dotfile show", "dotfile remove", "template delete", "preset remove", "preset rm",

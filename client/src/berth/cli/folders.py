@@ -1,6 +1,7 @@
 """Commands `folder`: manage folders and their files."""
 
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +26,9 @@ app = typer.Typer(no_args_is_help=True, help="Folders, which outlive sessions, a
 
 LOOK_S = 1.0
 """Interval of looks at a copy that is under way."""
+
+OPERATION_LOOK_S = 0.5
+"""… and at an operation on files, which is mostly short."""
 
 FolderPath = Annotated[str, typer.Argument(help="Path in the folder.", show_default=False)]
 Target = Annotated[str, typer.Argument(help="A directory in the folder, or a new name.", show_default=False)]
@@ -368,6 +372,7 @@ def sync(
         bool, typer.Option("--checksum", help="Compare contents, which reads both sides.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only say what would be done.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the steps, or their sum, as JSON.")] = False,
 ) -> None:
     """Make a directory of a folder like a local one, or the other way round.
 
@@ -384,11 +389,17 @@ def sync(
     with watching() as watcher:
         steps = run.plan(deletes=delete, watcher=watcher)
         if dry_run:
+            if as_json:
+                show_json([asdict(step) for step in steps])
+                return
             for step in steps:
                 say(f"{step.kind} {step.path}")
             return
         tally = run.apply(steps, watcher)
-    show_tally(tally)
+    if as_json:
+        show_json(asdict(tally))
+    else:
+        show_tally(tally)
     if tally.failed:
         raise typer.Exit(FAILED)
 
@@ -439,18 +450,34 @@ def restore_files(
 
 @app.command("mv")
 def mv(
-    context: typer.Context, folder: FolderName, path: FolderPath, to: Target, taken: IfTaken = "refuse"
+    context: typer.Context,
+    folder: FolderName,
+    path: FolderPath,
+    to: Target,
+    taken: IfTaken = "refuse",
+    as_json: AsJson = False,
 ) -> None:
     """Move or rename a file or directory within a folder."""
-    _move_or_copy(context, "move", folder, path, to, taken)
+    files = get_client(context).folders.find(folder).files
+    directory, name = _target(files, to)
+    operation = files.start("move", path, to=directory, name=name, taken=taken)
+    _finish(files, operation, as_json=as_json)
 
 
 @app.command("cp-within")
 def cp_within(
-    context: typer.Context, folder: FolderName, path: FolderPath, to: Target, taken: IfTaken = "refuse"
+    context: typer.Context,
+    folder: FolderName,
+    path: FolderPath,
+    to: Target,
+    taken: IfTaken = "refuse",
+    as_json: AsJson = False,
 ) -> None:
     """Copy a file, or a directory with all its contents, within a folder."""
-    _move_or_copy(context, "copy", folder, path, to, taken)
+    files = get_client(context).folders.find(folder).files
+    directory, name = _target(files, to)
+    operation = files.start("copy", path, to=directory, name=name, taken=taken)
+    _finish(files, operation, as_json=as_json)
 
 
 @app.command("unpack")
@@ -462,11 +489,12 @@ def unpack(
         str, typer.Argument(help="Directory for the contents; by default that of the archive.")
     ] = "",
     taken: IfTaken = "refuse",
+    as_json: AsJson = False,
 ) -> None:
     """Unpack a ZIP, tar, tar.gz or tar.bz2 archive of a folder in the folder."""
     files = get_client(context).folders.find(folder).files
     directory = to or path.rpartition("/")[0]
-    _wait(files, files.start("unpack", path, to=directory, taken=taken))
+    _finish(files, files.start("unpack", path, to=directory, taken=taken), as_json=as_json)
 
 
 @app.command("find")
@@ -486,9 +514,9 @@ def find(
         say(f"{hit.path}/" if hit.kind == "directory" else hit.path)
 
 
-def _move_or_copy(context: typer.Context, kind: str, folder: str, path: str, to: str, taken: str) -> None:
-    files = get_client(context).folders.find(folder).files
-    directory, name = to.removesuffix("/"), ""
+def _target(files: FolderFiles, to: str) -> tuple[str, str]:
+    """Return (directory, new name or "")."""
+    directory = to.removesuffix("/")
     if not to.endswith("/"):
         try:
             is_directory = files.stat(to).is_directory
@@ -496,16 +524,20 @@ def _move_or_copy(context: typer.Context, kind: str, folder: str, path: str, to:
             is_directory = False
         if not is_directory:
             directory, _slash, name = to.rpartition("/")
-    _wait(files, files.start(kind, path, to=directory, name=name, taken=taken))
+            return directory, name
+    return directory, ""
 
 
-def _wait(files: FolderFiles, operation: FileOperation) -> None:
+def _finish(files: FolderFiles, operation: FileOperation, *, as_json: bool) -> None:
     """Wait until the operation has ended, and say what came of it."""
     while not operation.has_ended:
-        time.sleep(0.5)
+        time.sleep(OPERATION_LOOK_S)
         operation = files.operation(operation.id)
-    for left_out in operation.left_out:
-        note(f"Left out, a link or device: {left_out}")
+    if as_json:
+        show_json(operation)
+    else:
+        for left_out in operation.left_out:
+            note(f"Left out, a link or device: {left_out}")
     if operation.state != "done":
         raise Refused(operation.error or f"The operation was {operation.state}.")
 
