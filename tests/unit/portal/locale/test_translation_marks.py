@@ -22,12 +22,14 @@ NOT_TRANSLATED = {
     "portal/web/style_samples.py": "samples for developers",
     "sessions_app/lifecycle/transitions.py": "a mistake of ours, for the log",
     "sessions_app/launch/launcher.py": "caught by the launch, which keeps a sentence of its own",
+    "sessions_app/launch/directory_mounts.py": "caught by the launch, which keeps a sentence of its own",
     "sessions_app/launch/image_pull.py": "caught by the launch, which ends",
 }
 NAMES = frozenset(
     (
         *("Berth", "CPU", "CSV", "GiB", "JavaScript", "REST", "API", "YAML", "Python", "curl", "Swagger"),
         *("Esc", "Tab", "Ctrl", "Enter"),  # as they stand on keys
+        *("Linux", "Windows", "macOS", "rclone"),
         *("CRLF", "LF"),  # line breaks of a file
         "datasets",  # a folder's name, as an example
     )
