@@ -4,12 +4,12 @@ import time
 from abc import ABC, abstractmethod
 from uuid import UUID
 
-from channels.db import database_sync_to_async
 from django.utils.translation import gettext as _
 
 from accounts.logins.service import Login, valid_logins
 from accounts.models import User
 from common.actors import Actor
+from common.db.streaming import in_own_thread
 from common.errors import PermissionDenied
 from vfolders.core.permissions import Action
 from vfolders.selectors import access_folder
@@ -38,7 +38,7 @@ class Watch(ABC):
     async def acheck(self) -> None:
         """Do as `check`, for asynchronous code."""
         if self._is_due():
-            await database_sync_to_async(self.check)()
+            await in_own_thread(self.check)
 
     @abstractmethod
     def require_access(self) -> None:

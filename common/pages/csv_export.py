@@ -3,12 +3,13 @@
 import csv
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
-from asgiref.sync import sync_to_async
-from django.db import connection
 from django.db.models import QuerySet
 from django.http import StreamingHttpResponse
+
+from common.db.streaming import in_own_thread
 
 MOST_ROWS = 50_000
 ROWS_AT_ONCE = 500
@@ -34,15 +35,12 @@ def csv_response(
 
     def read(some: Sequence[Any]) -> str:
         found = {row.pk: row for row in parts(rows.model._default_manager.filter(pk__in=some))}
-        text = as_csv(cells(found[key]) for key in some if key in found)
-        if not connection.in_atomic_block:  # tests run in a transaction
-            connection.close()  # the client may be slow; free the connection meanwhile
-        return text
+        return as_csv(cells(found[key]) for key in some if key in found)
 
     async def stream() -> AsyncIterator[str]:
         yield as_csv([head])
         for some in _in_parts(keys):
-            yield await sync_to_async(read)(some)
+            yield await in_own_thread(partial(read, some))
 
     return StreamingHttpResponse(
         stream(),

@@ -4,13 +4,13 @@ import uuid
 from collections.abc import Callable
 
 import structlog
-from django.db import connection
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import is_valid_path
 from django.utils.translation import gettext as _
 
 from common import clock
 from common.db.connection import connection_error, connection_refusal
+from common.db.streaming import release_connection
 from common.errors import BerthError, InvalidInput
 from common.pages.error_pages import error_page, not_allowed
 from common.values.text import nul_sentence, shown
@@ -59,8 +59,8 @@ class StreamWithoutDatabaseMiddleware(Middleware):
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
-        if response.streaming and not connection.in_atomic_block:  # tests run in a transaction
-            connection.close()
+        if response.streaming:
+            release_connection()
         return response
 
 

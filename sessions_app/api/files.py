@@ -8,7 +8,6 @@ from typing import Any
 from uuid import UUID
 
 from asgiref.sync import async_to_sync
-from django.db import connection
 from django.http import HttpRequest, StreamingHttpResponse
 from django.utils.translation import gettext as _
 from drf_spectacular.types import OpenApiTypes
@@ -20,6 +19,7 @@ from rest_framework.views import APIView
 
 from accounts.logins.service import request_login
 from agents.runtime.port_files import Entry, EntryType
+from common.db.streaming import release_connection
 from common.errors import InvalidInput
 from common.http.downloads import attachment_header
 from common.rest.actor import actor_of
@@ -179,8 +179,7 @@ def _open_files(request: Request, session_id: UUID, *, action: str = "") -> Open
         kernel_name=kernel,
         action=action,
     )
-    if not connection.in_atomic_block:  # tests run in a transaction
-        connection.close()
+    release_connection()
     return opened
 
 

@@ -8,10 +8,10 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from uuid import UUID
 
-from channels.db import database_sync_to_async
 from django.db import DatabaseError
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -32,6 +32,7 @@ from agents.selectors import async_runtime_of
 from common import clock
 from common.actors import Actor
 from common.audit import audit_log
+from common.db.streaming import in_own_thread
 from common.errors import (
     BerthError,
     Conflict,
@@ -225,7 +226,7 @@ async def _while_allowed(files: OpenFiles, pieces: AsyncIterable[bytes]) -> Asyn
         if now() - looked_at > RECHECK_S:
             looked_at = now()
             try:
-                is_allowed = await _is_allowed(files)
+                is_allowed = await in_own_thread(partial(_is_allowed, files))
                 known_at = now()
             except DatabaseError:
                 is_allowed = now() - known_at < UNKNOWN_LIMIT_S
@@ -234,7 +235,6 @@ async def _while_allowed(files: OpenFiles, pieces: AsyncIterable[bytes]) -> Asyn
         yield piece
 
 
-@database_sync_to_async
 def _is_allowed(files: OpenFiles) -> bool:
     try:
         session = access_session(files.actor, files.session_id, Action.OPEN_TERMINAL)

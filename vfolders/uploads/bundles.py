@@ -5,6 +5,7 @@ from typing import Any
 
 from common.actors import Actor
 from common.audit import audit_log
+from common.db.streaming import in_own_thread
 from common.errors import BerthError, InvalidInput, invalid_field
 from common.rest.request_body import RequestBody
 from vfolders import usage
@@ -16,7 +17,7 @@ from vfolders.files.service import place_of_new_file
 from vfolders.models import VFolder
 from vfolders.selectors import calls_of, storage_of
 from vfolders.storage.staging import Published, Staging
-from vfolders.uploads.receiving import SYNC_S, in_own_thread
+from vfolders.uploads.receiving import SYNC_S
 
 Result = dict[str, Any]
 BATCH_FILES = 128

@@ -8,11 +8,8 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import TypeVar
 
-from asgiref.sync import sync_to_async
-from django.db import connection
-
+from common.db.streaming import in_own_thread
 from common.errors import BerthError, InvalidInput, NotFound, PermissionDenied
 from common.i18n import gettext as _
 from common.rest.request_body import ClientGone, RequestBody
@@ -22,24 +19,8 @@ from vfolders.models import VFolder
 from vfolders.storage.host_calls import HostCalls
 from vfolders.storage.staging import StagedFile
 
-Result = TypeVar("Result")
 SYNC_S = 120.0  # a slow disk may write that long
 SYNC_BYTES = 64 * 2**20  # written between two syncs, so that the last one is short
-
-
-async def in_own_thread(work: Callable[[], Result]) -> Result:
-    """Return the result of `work`, which runs in the thread of the request and may use the database;
-    no connection is kept afterwards.
-    """
-
-    def run() -> Result:
-        try:
-            return work()
-        finally:
-            if not connection.in_atomic_block:  # tests run in a transaction
-                connection.close()
-
-    return await sync_to_async(run)()
 
 
 class Meter:

@@ -17,6 +17,7 @@ from django.db.models import QuerySet
 from common import clock
 from common.actors import SYSTEM, Actor
 from common.audit import audit_log
+from common.db.streaming import in_own_thread
 from common.errors import BerthError, Conflict, InvalidInput, NotFound, TooManyRequests, invalid_field
 from common.i18n import gettext as _
 from common.rest.request_body import RequestBody
@@ -31,7 +32,7 @@ from vfolders.selectors import access_folder, calls_of, files_of, storage_of
 from vfolders.storage.base import EntryExists, EntryMissing, WrongKind
 from vfolders.storage.staging import StagedFile, Staging
 from vfolders.uploads import lifecycle
-from vfolders.uploads.receiving import SYNC_S, Meter, Receiver, in_own_thread
+from vfolders.uploads.receiving import SYNC_S, Meter, Receiver
 
 MAX_OPEN = 5000
 SETTLED_AFTER = timedelta(minutes=5)

@@ -6,6 +6,7 @@ from uuid import uuid4
 
 from common.actors import Actor
 from common.audit import audit_log
+from common.db.streaming import in_own_thread
 from common.errors import BerthError
 from common.rest.request_body import RequestBody
 from vfolders.access_watch import AccessWatch
@@ -15,7 +16,7 @@ from vfolders.files.service import place_of_new_file
 from vfolders.models import VFolder
 from vfolders.selectors import calls_of, storage_of
 from vfolders.storage.staging import Published, Staging
-from vfolders.uploads.receiving import SYNC_S, Meter, Receiver, in_own_thread
+from vfolders.uploads.receiving import SYNC_S, Meter, Receiver
 
 
 async def receive_file(

@@ -11,6 +11,7 @@ from tests.conftest import People
 from tests.factories import api_client
 from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_limits import limit
+from vfolders import access_watch
 from vfolders.models import StorageHost
 from vfolders.selectors import mount_source
 
@@ -141,7 +142,10 @@ def test_user_files_are_only_ever_attachments(people: People, files_url: str) ->
     assert answer["X-Content-Type-Options"] == "nosniff"
 
 
-def test_a_part_of_a_file_can_be_fetched_and_a_download_resumed(people: People, files_url: str) -> None:
+def test_a_part_of_a_file_can_be_fetched_and_a_download_resumed(
+    people: People, files_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access_watch, "RECHECK_S", 0.0)  # the right is read for each piece
     client = api_client(people.member)
     url = files_url + "digits"
     put(client, url, b"0123456789")
