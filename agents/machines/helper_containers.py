@@ -11,7 +11,7 @@ from agents.runtime.port import ContainerRuntime
 log = structlog.get_logger(__name__)
 _helpers_seen_at: dict[str, float] = {}
 
-ABANDONED_AFTER_S = 100.0
+ABANDONED_AFTER_S = 700.0
 """Seconds after which a helper that runs once is abandoned; longer than any caller waits for one."""
 NO_IMAGE = "the session image that bin/up built is not on the machine"
 _ONCE = {"io.berth.once": "true"}

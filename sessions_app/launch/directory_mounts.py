@@ -14,7 +14,13 @@ from django.conf import settings
 
 from agents.machines.helper_containers import NO_IMAGE, helper_image, one_off_labels
 from agents.models import Agent
-from agents.runtime.port import ContainerRuntime, ContainerStatus, HelperSpec, MountSpec
+from agents.runtime.port import (
+    ContainerRuntime,
+    ContainerStatus,
+    HelperSpec,
+    MountSpec,
+    RuntimeUnavailable,
+)
 from common.errors import BerthError, NotFound, Unavailable
 from images.selectors import built_image_ids
 from sessions_app.core import container_spec
@@ -25,7 +31,7 @@ from vfolders.core.paths import parse_path
 from vfolders.selectors import files_of, folder_mount
 
 TIMEOUT_S = 20
-HELPER_LIFE_S = 60
+HELPER_LIFE_S = 600  # longer than STARTING may take, with all repeats and calls that the engine still does
 
 
 class DirectorySwapped(NotFound):
@@ -58,8 +64,9 @@ def _whole(mount: SessionMount, agent: Agent) -> FolderMount:
 def held_directories(kernel: Kernel, plan: KernelPlan, runtime: ContainerRuntime) -> Iterator[None]:
     """Hold the mounts of directories in folders for a container that starts in the block.
 
-    Raises DirectorySwapped, Unavailable (the machine cannot look), RuntimeFault. After a crash anywhere
-    the next launch begins anew; the helper ends by itself.
+    Raises DirectorySwapped, Unavailable (the machine cannot look), RuntimeFault. A container that is not
+    proven to have the right mounts is removed. After a crash or an engine's silence anywhere the helper
+    goes on to hold the mounts: the engine may still start the container, and the next launch looks again.
     """
     pairs = [
         (mount, request)
@@ -67,30 +74,51 @@ def held_directories(kernel: Kernel, plan: KernelPlan, runtime: ContainerRuntime
         if mount.subpath
     ]
     agent = kernel.placed_agent
-    if not pairs or agent.is_simulated or _has_started(kernel, runtime):
+    if not pairs or agent.is_simulated or _is_recorded(kernel, runtime):
         yield
         return
-    with ExitStack() as held:
-        inodes = [held.enter_context(_held_directory(mount)) for mount, _request in pairs]
-        for _mount, request in pairs:
-            runtime.ensure_volume(request.source, container_spec.kernel_labels(plan), options=request.options)
-        spec = _helper(kernel, runtime, agent, pairs)
-        held.callback(runtime.remove_container, spec.name)
-        runtime.ensure_helper(spec)
-        _look(runtime, spec, pairs, inodes)
-        yield
+    try:
+        with ExitStack() as held:
+            inodes = [held.enter_context(_held_directory(mount)) for mount, _request in pairs]
+            for _mount, request in pairs:
+                runtime.ensure_volume(
+                    request.source, container_spec.kernel_labels(plan), options=request.options
+                )
+            spec = _helper(kernel, runtime, agent, pairs)
+            helper = runtime.ensure_helper(spec)
+            _look(runtime, spec, pairs, inodes)
+            yield
+    except DirectorySwapped:
+        runtime.remove_container(kernel.container_name)
+        raise
+    now = runtime.inspect_container(spec.name)
+    if now is None or (now.status, now.container_id) != (ContainerStatus.RUNNING, helper.container_id):
+        runtime.remove_container(kernel.container_name)
+        raise RuntimeUnavailable("The helper that held directories in folders ended before the start.")
+    runtime.remove_container(spec.name)
 
 
 def remove_directory_volumes(kernel: Kernel, runtime: ContainerRuntime) -> None:
-    """Remove the volumes of directories in folders, not the directories. Raises RuntimeFault."""
-    for number, mount in enumerate(kernel.session.mounts.all()):
-        if mount.subpath:
-            runtime.remove_volume(container_spec.directory_volume_name(kernel.pk, kernel.attempt, number))
+    """Remove the helper and the volumes of directories in folders, not the directories. Call it when the
+    kernel's container is removed. Raises RuntimeFault.
+    """
+    numbers = [number for number, mount in enumerate(kernel.session.mounts.all()) if mount.subpath]
+    if numbers:
+        runtime.remove_container(_helper_name(kernel))
+    for number in numbers:
+        runtime.remove_volume(container_spec.directory_volume_name(kernel.pk, kernel.attempt, number))
 
 
-def _has_started(kernel: Kernel, runtime: ContainerRuntime) -> bool:
+def _is_recorded(kernel: Kernel, runtime: ContainerRuntime) -> bool:
+    """Return True if a launch completed the start of the present container, so its mounts are proven."""
+    if not kernel.container_id:
+        return False
     state = runtime.inspect_container(kernel.container_name)
-    return state is not None and state.status is not ContainerStatus.CREATED
+    return state is not None and state.container_id == kernel.container_id
+
+
+def _helper_name(kernel: Kernel) -> str:
+    return f"berth-directories-{kernel.pk.hex}-{kernel.attempt}"
 
 
 @contextmanager
@@ -126,7 +154,7 @@ def _helper(
             MountSpec("volume", f"/part{number}", request.source, is_readonly=True, options=request.options),
         ]
     return HelperSpec(
-        name=f"berth-directories-{kernel.pk.hex}-{kernel.attempt}",
+        name=_helper_name(kernel),
         image=image_id,
         labels=one_off_labels("directories"),
         command=("sleep", str(HELPER_LIFE_S)),

@@ -11,11 +11,11 @@ import pytest
 
 from agents.models import Agent
 from agents.runtime.docker.sync_runtime import DockerRuntime
-from agents.runtime.port import RuntimeFault
+from agents.runtime.port import RuntimeFault, RuntimeUnavailable
 from sessions_app.core.container_spec import build_container_spec, home_volume_name, kernel_labels
 from sessions_app.launch import directory_mounts
 from sessions_app.launch.directory_mounts import DirectorySwapped, held_directories
-from sessions_app.launch.launcher import build_kernel_plan
+from sessions_app.launch.launcher import build_kernel_plan, record_container
 from sessions_app.models import Kernel
 from tests import engines
 from tests.factories_folders import make_folder, make_storage_host
@@ -119,6 +119,69 @@ def test_what_the_engine_mounted_is_looked_at_and_kept(
         kernel.attempt = 2
         monkeypatch.setattr(DockerRuntime, "start_container", swap_then_start)
         assert entries(kernel, runtime) == [".", "..", "mine"]
+
+
+def test_start_that_ends_after_its_caller_gave_up_gets_the_directory(
+    kernel: Kernel, runtime: DockerRuntime, inside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(DockerRuntime, "start_container", give_up)
+        with pytest.raises(RuntimeUnavailable):
+            entries(kernel, runtime)
+    swap(inside)
+    runtime.start_container(kernel.container_name)
+    listed = runtime.run_process(kernel.container_name, ("ls", "/home/work/in"))
+    assert listed.output.decode().split() == ["mine"]
+    swap(inside)
+    assert entries(kernel, runtime) == [".", "..", "mine"]  # of the container that runs
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_container_that_got_something_else_is_removed(
+    kernel: Kernel, runtime: DockerRuntime, inside: Path, monkeypatch: pytest.MonkeyPatch, is_answered: bool
+) -> None:
+    """The helper ends before the start, whose answer arrives or is lost."""
+    start = DockerRuntime.start_container
+
+    def start_late(*arguments: object) -> None:
+        runtime.remove_container(directory_mounts._helper_name(kernel))
+        swap(inside)
+        start(*arguments)  # type: ignore[arg-type]
+        swap(inside)
+        if not is_answered:
+            give_up()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DockerRuntime, "start_container", start_late)
+        with pytest.raises(RuntimeUnavailable):
+            entries(kernel, runtime)
+    if is_answered:
+        assert runtime.inspect_container(kernel.container_name) is None
+        assert entries(kernel, runtime) == [".", "..", "mine"]
+        return
+    with pytest.raises(DirectorySwapped):
+        entries(kernel, runtime)
+    assert runtime.inspect_container(kernel.container_name) is None
+
+
+def test_recorded_container_keeps_a_directory_that_was_moved(
+    kernel: Kernel, runtime: DockerRuntime, inside: Path
+) -> None:
+    entries(kernel, runtime)
+    record_container(kernel, runtime.inspect_container(kernel.container_name))
+    inside.rename(inside.with_name("moved"))
+    assert entries(kernel, runtime) == [".", "..", "mine"]
+
+
+def swap(inside: Path) -> None:
+    """Exchange the directory and the link to /etc."""
+    parent = os.open(inside.parent, os.O_RDONLY)
+    trees.exchange(parent, "raw", parent, "trap")
+    os.close(parent)
+
+
+def give_up(*_arguments: object) -> None:
+    raise RuntimeUnavailable("no answer in time")
 
 
 def test_session_that_swaps_all_the_time_never_gets_a_file_of_the_machine(
