@@ -53,13 +53,13 @@ class LastSlashMiddleware(Middleware):
 
 
 class StreamWithoutDatabaseMiddleware(Middleware):
-    """Closes the database connection before a response is streamed: Django keeps it until the
-    response ends, and each open page follows a stream, while connections are few.
+    """Closes the database connection before a response is streamed, or takes a body: Django keeps it
+    until the response ends, which clients may put off for ever, while connections are few.
     """
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
-        if response.streaming:
+        if response.streaming or getattr(response, "takes_body", False):
             release_connection()
         return response
 

@@ -100,6 +100,8 @@ Work = Callable[[RequestBody], Awaitable[Answer]]
 class BodyResponse(HttpResponse):
     """Response that is complete after `take_body`; until then it has only the headers of middleware."""
 
+    takes_body = True  # for middleware: the client may take its time
+
     def __init__(self, body: RequestBody, work: Work, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(content_type="application/json", headers=headers)
         self._body = body

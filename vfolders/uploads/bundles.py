@@ -38,6 +38,7 @@ class BundleReceiver:
         """
         parser, batch = BundleParser(), list[BundledFile]()
         async for parts in body:
+            await self._watch.acheck()
             try:
                 for file in parser.feed(parts):
                     batch.append(file)
