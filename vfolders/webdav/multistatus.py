@@ -3,9 +3,10 @@
 Text instead of an element tree: a directory of 10,000 entries is one answer.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from http import HTTPStatus
 from xml.sax.saxutils import escape, quoteattr
 
@@ -13,6 +14,7 @@ HEAD = '<?xml version="1.0" encoding="utf-8"?>\n'
 CONTENT_TYPE = 'application/xml; charset="utf-8"'
 OPENING = f'{HEAD}<D:multistatus xmlns:D="DAV:">\n'
 CLOSING = "</D:multistatus>\n"
+PIECE_CHARACTERS = 2**18
 
 SUPPORTED_LOCKS = "".join(
     f"<D:lockentry><D:lockscope><D:{scope}/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockentry>"
@@ -47,15 +49,17 @@ def text_of(text: str) -> str:
     return escape(text)
 
 
-def response(href: str, found: Iterable[str], missing: Iterable[str] = ()) -> str:
+def response(href: str, found: Iterable[str], missing: Sequence[str] = ()) -> str:
     """Return the response of one resource: elements of the properties that it has, and names of those
     that it has not.
     """
-    parts = _propstat("".join(found), HTTPStatus.OK)
-    absent = "".join(map(name_of, missing))
-    if absent:
-        parts += _propstat(absent, HTTPStatus.NOT_FOUND)
+    parts = _propstat("".join(found), HTTPStatus.OK) + _absent(tuple(missing))
     return f"<D:response><D:href>{href}</D:href>{parts}</D:response>\n"
+
+
+@lru_cache(maxsize=16)  # files lack the same, and so do directories
+def _absent(names: tuple[str, ...]) -> str:
+    return _propstat("".join(map(name_of, names)), HTTPStatus.NOT_FOUND) if names else ""
 
 
 def update_response(href: str, statuses: Mapping[str, HTTPStatus]) -> str:
@@ -71,11 +75,16 @@ def update_response(href: str, statuses: Mapping[str, HTTPStatus]) -> str:
     return f"<D:response><D:href>{href}</D:href>{parts}</D:response>\n"
 
 
-def multistatus(responses: Iterable[str]) -> Iterator[str]:
-    """Yield the pieces of a whole body."""
-    yield OPENING
-    yield from responses
-    yield CLOSING
+def multistatus(responses: Iterable[str]) -> Iterator[bytes]:
+    """Yield a whole body in pieces of about PIECE_CHARACTERS."""
+    waiting, length = [OPENING], len(OPENING)
+    for each in responses:
+        waiting.append(each)
+        length += len(each)
+        if length >= PIECE_CHARACTERS:
+            yield "".join(waiting).encode()
+            waiting, length = [], 0
+    yield "".join([*waiting, CLOSING]).encode()
 
 
 def lock_discovery(locks: Iterable[ActiveLock]) -> str:

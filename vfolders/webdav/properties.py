@@ -31,11 +31,11 @@ def properties_of(folder: VFolder, path: EntryPath) -> dict[str, str]:
 def properties_in(folder: VFolder, directory: EntryPath) -> Mapping[str, dict[str, str]]:
     """Return those of all entries in a directory, by key of the entry's path. One query."""
     prefix = _prefix(directory)
-    rows = DavProperty.objects.filter(folder=folder, path__startswith=prefix)
+    below = DavProperty.objects.filter(folder=folder, path__startswith=prefix).exclude(path="")
+    rows = below.annotate(rest=Substr("path", len(prefix) + 1)).exclude(rest__contains="/")
     found: dict[str, dict[str, str]] = defaultdict(dict)
     for path, name, xml in rows.values_list("path", "name", "xml"):
-        if path and "/" not in path[len(prefix) :]:
-            found[path][name] = xml
+        found[path][name] = xml
     return found
 
 

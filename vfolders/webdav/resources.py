@@ -3,13 +3,14 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import chain
 
 from django.db.models import Q, QuerySet
 from django.utils.http import http_date
 from django.utils.translation import gettext as _
 
 from common.actors import Actor
-from common.errors import NotFound
+from common.errors import LimitExceeded, NotFound
 from vfolders.core.paths import HIDDEN, ROOT, EntryPath, display_name, is_addressable
 from vfolders.files import service
 from vfolders.models import DavLock, VFolder
@@ -24,6 +25,8 @@ from vfolders.webdav.multistatus import ActiveLock
 from vfolders.webdav.properties import properties_in, properties_of
 
 _SHOWN = frozenset({EntryKind.FILE, EntryKind.DIRECTORY})
+MAX_REPEATED_CHARACTERS = 32 * 2**20
+"""Longest sum of what an answer about a directory says again for each entry at a client's wish."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +230,22 @@ PROTECTED = frozenset({*_LIVE, *_ON_REQUEST})
 """Properties that no client may set."""
 
 
+def require_describable(wanted: PropFind, count: int) -> None:
+    """Raise LimitExceeded if naming what `count` entries lack would be most of a huge answer."""
+    unknown = [name for name in wanted.names if name not in PROTECTED] if wanted.wish is Wish.SOME else []
+    _require_moderate(sum(len(multistatus.name_of(name)) for name in unknown), count)
+
+
+def _require_moderate(characters: int, count: int) -> None:
+    if characters * count > MAX_REPEATED_CHARACTERS:
+        raise LimitExceeded(
+            _("The answer would repeat {characters} characters for each of {count} entries.").format(
+                characters=characters, count=count
+            ),
+            hint=_("Ask for fewer properties, or for one entry at a time."),
+        )
+
+
 def describe(wanted: PropFind, view: View) -> str:
     """Return the response of one resource to a PROPFIND."""
     href = view.resource.href
@@ -252,20 +271,24 @@ def free_bytes(folder: VFolder | None) -> int | None:
     return min((state.left for state in byte_limits([folder])), default=None) if folder else None
 
 
-def views(resource: Resource, below: Iterable[Resource], left_bytes: int | None = None) -> Iterator[View]:
-    """Yield the views of a resource and of its members, with a few queries for all."""
+def views(resource: Resource, below: Sequence[Resource], left_bytes: int | None = None) -> Iterator[View]:
+    """Return the views of a resource and of its members, with a few queries for all, made now. Raises
+    LimitExceeded if the locks that cover all members are too much to repeat for each.
+    """
     folder = resource.folder
     if folder is None:
-        yield View(resource)
-        yield from map(View, below)
-        return
-    below = list(below)
+        return map(View, (resource, *below))
     own = properties_in(folder, resource.path) if below else {}
     locks = locks_below(folder, resource.path) if below else locks_on(folder, resource.path)
-    yield View(resource, active_locks(resource, locks), properties_of(folder, resource.path), left_bytes)
-    for member in below:
-        key = key_of(member.path) if locks or own else ""
-        yield View(member, active_locks(member, locks) if locks else (), own.get(key, {}))
+    deep = [lock for lock in locks if lock.is_deep and len(lock.path) <= len(key_of(resource.path))]
+    _require_moderate(sum(len(lock.owner) + len(lock.path) for lock in deep), len(below))
+    first = View(resource, active_locks(resource, locks), properties_of(folder, resource.path), left_bytes)
+    return chain((first,), (_member_view(member, locks, own) for member in below))
+
+
+def _member_view(member: Resource, locks: Sequence[DavLock], own: Mapping[str, dict[str, str]]) -> View:
+    key = key_of(member.path) if locks or own else ""
+    return View(member, active_locks(member, locks) if locks else (), own.get(key, {}))
 
 
 def active_locks(resource: Resource, locks: Iterable[DavLock]) -> list[ActiveLock]:

@@ -4,15 +4,16 @@ Each request is accepted by an access token alone, never by a cookie or a passwo
 of another origin can send one. Errors are XML with a sentence, as rclone and others show it.
 """
 
+import asyncio
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 
 from django.conf import settings
-from django.http import HttpResponse
+from django.http import HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.translation import gettext as _
 from rest_framework.renderers import BaseRenderer
@@ -66,6 +67,7 @@ from vfolders.webdav.resources import (
     find,
     free_bytes,
     members,
+    require_describable,
     views,
 )
 
@@ -175,10 +177,11 @@ class DavView(APIView):
         if depth == _INFINITY:
             raise EndlessDepth(_("List one directory at a time: with the header Depth: 1."))
         resource = self._existing(place)
-        below = members(self._actor, resource) if depth == "1" and resource.is_directory else ()
+        below = members(self._actor, resource) if depth == "1" and resource.is_directory else []
+        require_describable(wanted, len(below))
         left_bytes = free_bytes(resource.folder) if AVAILABLE in wanted.names else None
         answers = (describe(wanted, view) for view in views(resource, below, left_bytes))
-        return _multistatus(answers)
+        return _streamed(answers) if below else _multistatus(answers)
 
     def proppatch(self, request: Request, place: str = "") -> HttpResponseBase:
         resource, folder = self._writable(place)
@@ -445,12 +448,23 @@ def _error_body(error: BerthError) -> str:
     )
 
 
-def _xml_response(status: int, body: str) -> HttpResponse:
+def _xml_response(status: int, body: str | bytes) -> HttpResponse:
     return HttpResponse(body, status=status, content_type=CONTENT_TYPE)
 
 
 def _multistatus(answers: Iterable[str]) -> HttpResponse:
-    return _xml_response(207, "".join(multistatus.multistatus(answers)))
+    return _xml_response(207, b"".join(multistatus.multistatus(answers)))
+
+
+def _streamed(answers: Iterable[str]) -> StreamingHttpResponse:
+    """Return a multistatus that is written as fast as the client takes it."""
+    pieces = multistatus.multistatus(answers)
+
+    async def body() -> AsyncIterator[bytes]:
+        while piece := await asyncio.to_thread(next, pieces, b""):
+            yield piece
+
+    return StreamingHttpResponse(body(), status=207, content_type=CONTENT_TYPE)
 
 
 @contextmanager

@@ -34,7 +34,7 @@ def dav(people: People, folder: VFolder) -> Dav:
 
 
 def text(answer: Any) -> str:
-    return str(answer.content.decode())
+    return b"".join(answer).decode()
 
 
 def test_the_top_lists_own_folders_and_those_of_projects(people: People, dav: Dav) -> None:
@@ -165,6 +165,20 @@ def test_what_would_be_without_bounds_is_refused(dav: Dav) -> None:
         ).status_code
         == 400
     )
+
+
+def test_names_that_no_entry_has_cannot_swell_the_answer(folder: VFolder, dav: Dav) -> None:
+    for count in range(450):
+        (Path(mount_source(folder)) / f"f{count}").touch()
+    names = "".join(f'<n:p{count:03} xmlns:n="http://{"a" * 370}"/>' for count in range(200))
+    body = '<propfind xmlns="DAV:"><prop>{}</prop></propfind>'
+
+    refused = dav("PROPFIND", "data/", body.format(names), depth="1")
+
+    assert refused.status_code == 507
+    assert "450 entries" in text(refused)
+    few = text(dav("PROPFIND", "data/", body.format('<x xmlns="y"/>'), depth="1"))
+    assert few.count('<D:prop><n:x xmlns:n="y"/></D:prop><D:status>HTTP/1.1 404') == 451
 
 
 def test_windows_and_macos_get_what_they_look_for(dav: Dav) -> None:
