@@ -26,10 +26,12 @@ BENCHES = (
     "submit",
     "cluster",
     "folders",
+    "directories",
 )
 WITH_ROWS_OF_ITS_OWN = {
     "accelerators",
     "cluster",
+    "directories",
     "folders",
     "gateway",
     "heartbeats",
