@@ -9,6 +9,7 @@ slow clients cost none. `portal.processes.body_stream` hands the stream to Djang
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, MutableMapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakSet
@@ -17,8 +18,11 @@ from asgiref.sync import async_to_sync
 from django.core.serializers.json import DjangoJSONEncoder
 from django.http import HttpRequest, HttpResponse
 from django.urls import Resolver404, resolve
-from django.utils.translation import get_language, override
+from django.utils.translation import get_language, ngettext, override
+from django.utils.translation import gettext as _
 
+from common.errors import BerthError, TooManyRequests
+from common.messaging.concurrency import ConcurrencyLimit, TooManyOpen
 from common.rest.errors import as_refusal
 
 SCOPE_KEY = "berth.body"
@@ -26,6 +30,7 @@ MIN_PIECE_BYTES = 64 * 1024
 MAX_PIECE_BYTES = 2 * 2**20
 MEMORY_BYTES = 6 * 2**20
 PAUSE_S = 0.5
+SILENCE_S = 60.0
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 
@@ -34,10 +39,17 @@ class ClientGone(Exception):
     """The client left before the end of its body."""
 
 
+class SilentClient(BerthError):
+    """Nothing of the body came for SILENCE_S."""
+
+    default_code = "request_timeout"
+    http_status = 408
+
+
 class RequestBody:
     """Body of one request, received as it is asked for: in pieces of about `piece_bytes`, and each PAUSE_S
     what has arrived, perhaps nothing, so that a receiver can look around. `length` is the
-    Content-Length, None for a chunked body. Iterating raises ClientGone.
+    Content-Length, None for a chunked body. Iterating raises ClientGone and SilentClient.
     """
 
     def __init__(self, receive: Receive, length: int | None) -> None:
@@ -47,6 +59,7 @@ class RequestBody:
 
     async def __aiter__(self) -> AsyncIterator[list[bytes]]:
         _bodies.add(self)
+        silent_s = 0.0
         try:
             while not self._is_whole:
                 parts: list[bytes] = []
@@ -59,6 +72,12 @@ class RequestBody:
                     yield parts
                     raise
                 yield parts
+                silent_s = 0.0 if any(parts) else silent_s + PAUSE_S
+                if silent_s >= SILENCE_S and not self._is_whole:
+                    raise SilentClient(
+                        _("Nothing came for a minute, so the portal ended the transfer."),
+                        hint=_("Send it again."),
+                    )
         finally:
             _bodies.discard(self)
 
@@ -76,6 +95,7 @@ class RequestBody:
 
 _bodies: WeakSet[RequestBody] = WeakSet()
 """Bodies that are being received by this process; together they hold MEMORY_BYTES."""
+open_bodies = ConcurrencyLimit("bodies", 64)
 
 
 def piece_bytes(count: int) -> int:
@@ -102,9 +122,16 @@ class BodyResponse(HttpResponse):
 
     takes_body = True  # for middleware: the client may take its time
 
-    def __init__(self, body: RequestBody, work: Work, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        body: RequestBody,
+        work: Work,
+        headers: Mapping[str, str] | None = None,
+        user_id: int | None = None,
+    ) -> None:
         super().__init__(content_type="application/json", headers=headers)
         self._body = body
+        self._user_id = user_id
         self._work = work
         self._language = get_language()
 
@@ -112,7 +139,8 @@ class BodyResponse(HttpResponse):
         """Receive the body and complete the response. A refusal completes it, too. Raises ClientGone."""
         with override(self._language):
             try:
-                answer = await self._work(self._body)
+                async with _counted(self._user_id):
+                    answer = await self._work(self._body)
             except ClientGone:
                 raise
             except Exception as error:
@@ -132,6 +160,27 @@ class BodyResponse(HttpResponse):
             self.headers[name] = value
 
 
+@asynccontextmanager
+async def _counted(user_id: int | None) -> AsyncIterator[None]:
+    """Count one more open body of the user; None for one that has arrived. Raises TooManyRequests."""
+    if user_id is None:
+        yield
+        return
+    try:
+        async with open_bodies.hold(user_id):
+            yield
+    except TooManyOpen:
+        limit = open_bodies.limit
+        raise TooManyRequests(
+            ngettext(
+                "{count} of your transfers is under way, as many as there may be.",
+                "{count} of your transfers are under way, as many as there may be.",
+                limit,
+            ).format(count=limit),
+            hint=_("Wait for one to end."),
+        ) from None
+
+
 def with_body(request: HttpRequest, work: Work, headers: Mapping[str, str] | None = None) -> HttpResponse:
     """Return the response of a view that takes the body of this request by `work`.
 
@@ -140,7 +189,7 @@ def with_body(request: HttpRequest, work: Work, headers: Mapping[str, str] | Non
     """
     body: RequestBody | None = getattr(request, "scope", {}).get(SCOPE_KEY)
     if body is not None:
-        return BodyResponse(body, work, headers)
+        return BodyResponse(body, work, headers, request.user.pk)
     response = BodyResponse(_stored_body(request), work, headers)
     async_to_sync(response.take_body)()
     return response

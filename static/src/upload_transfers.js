@@ -42,7 +42,7 @@ export class FileTransfer {
       onAfterResponse: (request) => renewToken(request.getUnderlyingObject()),
       onShouldRetry: (error) => {
         const status = error.originalResponse?.getStatus() ?? 0;
-        return status === 0 || status === 423 || status === 429 || status === 460 || status >= 500;
+        return status === 0 || status === 408 || status === 423 || status === 429 || status === 460 || status >= 500;
       },
       onProgress: (sent) => on.progress(sent),
       onSuccess: () => on.done(item.path),

@@ -164,7 +164,7 @@ class LinkWatch(Watch):
     """Right of a download by a link: it ends when the link does."""
 
     def __init__(self, link_id: UUID) -> None:
-        super().__init__()
+        super().__init__(link_id)
         self._link_id = link_id
 
     def require_access(self) -> None:

@@ -5,7 +5,6 @@ database is asked between pieces. Memory holds two pieces of each upload.
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
@@ -14,7 +13,7 @@ from common.errors import BerthError, InvalidInput, NotFound, PermissionDenied
 from common.i18n import gettext as _
 from common.rest.request_body import ClientGone, RequestBody
 from vfolders import usage
-from vfolders.access_watch import RECHECK_S, AccessWatch
+from vfolders.access_watch import AccessWatch
 from vfolders.models import VFolder
 from vfolders.storage.host_calls import HostCalls
 from vfolders.storage.staging import StagedFile
@@ -82,7 +81,6 @@ class Receiver:
         self._write_task: asyncio.Task[int] | None = None
         self._sync_task: asyncio.Task[None] | None = None
         self._synced = offset
-        self._check_at = time.monotonic() + RECHECK_S
         self.offset = offset
         self.is_right_lost = False
 
@@ -108,7 +106,7 @@ class Receiver:
             raise InvalidInput(
                 _("The body is longer than the {count} bytes that were announced.").format(count=most_bytes)
             )
-        if time.monotonic() >= self._check_at or self._meter.lacks(end):
+        if self._watch.is_due() or self._meter.lacks(end):
             await in_own_thread(lambda: self._check(end))
         if end > self.offset:
             self._write_task = asyncio.create_task(self._call_write(parts, end))
@@ -130,7 +128,6 @@ class Receiver:
         except (PermissionDenied, NotFound):
             self.is_right_lost = True
             raise
-        self._check_at = time.monotonic() + RECHECK_S
         if self._meter.lacks(size_bytes):
             self._meter.reserve(size_bytes)
 

@@ -59,7 +59,7 @@ ANSWER_S = 60.0
 REPEATABLE = frozenset({"GET", "HEAD", "PUT", "DELETE"})
 KEY_HEADER = "Idempotency-Key"
 DEEPEST = 100
-PASSING_STATUSES = frozenset({429, 502, 503, 504})
+PASSING_STATUSES = frozenset({408, 429, 502, 503, 504})
 
 
 class Transport:

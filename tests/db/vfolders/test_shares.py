@@ -147,3 +147,26 @@ def test_a_transfer_ends_once_its_right_or_account_is_gone(
     with pytest.raises(PermissionDenied, match="account"):
         watch.check()
     access_folder(actor_for(people.member), folder.pk, Action.WRITE)
+
+
+def test_transfers_under_one_right_check_it_in_turn(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = make_folder(people.member, name="data")
+    writing = [AccessWatch(actor_for(people.member), folder.pk, Action.WRITE) for _ in range(3)]
+    reading = AccessWatch(actor_for(people.member), folder.pk, Action.READ)
+    checked: list[AccessWatch] = []
+    monkeypatch.setattr(AccessWatch, "require_access", lambda watch: checked.append(watch))
+    for watch in (writing[0], reading):
+        watch._turn.due_at = 0.0
+    for watch in (*writing, reading):
+        watch.check()
+    assert checked == [writing[0], reading]
+
+    monkeypatch.setattr(AccessWatch, "require_access", _refuse)
+    writing[0]._turn.due_at = 0.0
+    for watch in writing:
+        with pytest.raises(PermissionDenied):
+            watch.check()
+
+
+def _refuse(watch: AccessWatch) -> None:
+    raise PermissionDenied("gone")

@@ -1,6 +1,7 @@
-"""Bodies of which nothing comes hold no connection to the database."""
+"""Bodies of which nothing comes cost little, and end."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.db import connection
 
+from common.rest import request_body
 from portal.processes.asgi import portal_application
 from tests import factories
 from tests.conftest import People
@@ -30,14 +32,14 @@ class Client:
 
     def __init__(self, token: str, folder_id: object) -> None:
         self._token, self._folder_id = token, folder_id
-        self.waiting = 0
+        self.looked = 0
 
     async def send(self, kind: str) -> list[Message]:
         """Return the messages of the response, once it is whole."""
         path, answer = ADDRESSES[kind].format(id=self._folder_id), list[Message]()
 
         async def receive() -> Message:
-            self.waiting += 1
+            self.looked += 1
             await asyncio.Event().wait()
             raise AssertionError
 
@@ -63,9 +65,10 @@ class Client:
     @asynccontextmanager
     async def sending(self, *kinds: str) -> AsyncIterator[None]:
         """Send these requests; the block runs when each waits for its body."""
+        before = self.looked
         tasks = [asyncio.create_task(self.send(kind)) for kind in kinds]
         try:
-            await in_thread(wait_until)(lambda: self.waiting >= len(kinds))
+            await in_thread(wait_until)(lambda: self.looked >= before + len(kinds))
             yield
         finally:
             for task in tasks:
@@ -87,3 +90,20 @@ async def test_a_body_that_does_not_come_holds_no_connection_to_the_database(cli
     before = await in_thread(held)()
     async with client.sending(*ADDRESSES):
         await in_thread(wait_until)(lambda: held() <= before)
+
+
+async def test_a_silent_client_is_sent_away(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_body, "SILENCE_S", request_body.PAUSE_S)
+    assert await refusal(client, "PUT") == (408, "request_timeout")
+    assert await refusal(client, "POST") == (408, "request_timeout")
+
+
+async def test_a_user_has_a_number_of_open_bodies(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_body.open_bodies, "limit", 2)
+    async with client.sending("PUT", "POST"):
+        assert await refusal(client, "PUT") == (429, "too_many_requests")
+
+
+async def refusal(client: Client, kind: str) -> tuple[int, str]:
+    start, content = await client.send(kind)
+    return start["status"], json.loads(content["body"])["code"]
