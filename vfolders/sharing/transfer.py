@@ -13,6 +13,7 @@ from common.actors import Actor
 from common.audit import audit_log
 from common.errors import Conflict
 from vfolders import lifecycle
+from vfolders.core.modes import FolderMode
 from vfolders.core.permissions import OWNERSHIP
 from vfolders.models import VFolder
 from vfolders.selectors import host_refusals
@@ -26,6 +27,9 @@ def give_folder(*, actor: Actor, folder_id: UUID, heir: User, is_limited: bool) 
     """Make `heir` the owner and return the folder, under another name if the new owner has one of that
     name. Its shares stay; its public links and the share of the new owner end. A repeat changes nothing.
 
+    An automatically mounted folder becomes a general one and loses its dot: what the former owner left
+    there, like start-up code, would run in all sessions of the new owner.
+
     The caller holds the folder's row lock. Raises LimitExceeded with `is_limited`.
     """
     folder = VFolder.objects.select_related("owner", "host", "domain").get(pk=folder_id)
@@ -37,6 +41,8 @@ def give_folder(*, actor: Actor, folder_id: UUID, heir: User, is_limited: bool) 
         check_limits(refused_limits(scopes, wanted), lists=host_refusals(scopes, folder.host))
     folder.owner, before = heir, folder.owner
     lifecycle.push_folder_change(folder, also=[before.pk] if before else [])
+    if folder.mode == FolderMode.AUTO_MOUNT:
+        folder.mode, folder.name = FolderMode.GENERAL.value, folder.name.removeprefix(".")
     folder.name = _save_under_free_name(folder, before)
     if is_limited:  # again, as the trigger that counts a hand-over does not refuse it
         scopes = read_scopes(ScopeIds(user=heir.pk).keys())
@@ -56,7 +62,7 @@ def _save_under_free_name(folder: VFolder, before: User | None) -> str:
         try:
             with transaction.atomic():
                 folder.name = name
-                folder.save(update_fields=["owner", "name"])
+                folder.save(update_fields=["owner", "name", "mode"])
             return name
         except IntegrityError as error:
             if "folder_name_of_owner" not in str(error):

@@ -17,7 +17,9 @@ from accounts.tenancy import invitations
 _NO_COMPLETION = {"autocomplete": "off", "spellcheck": "false"}
 FOLDER_CHOICES = {
     OffBoarding.Folders.KEEP: gettext_lazy("They stay with the closed account; administrators reach them."),
-    OffBoarding.Folders.HAND_OVER: gettext_lazy("They go to the person named below."),
+    OffBoarding.Folders.HAND_OVER: gettext_lazy(
+        "They go to the person named below, whose sessions mount them only if asked."
+    ),
     OffBoarding.Folders.DELETE: gettext_lazy("They are deleted with all that is in them."),
 }
 

@@ -18,9 +18,11 @@ from portal.models import Notification
 from tests.conftest import People
 from tests.factories import actor_for, make_project, make_user
 from tests.factories_folders import make_folder, make_share, make_storage_host
+from vfolders import services
+from vfolders.core.modes import FolderMode
 from vfolders.core.permissions import OWNERSHIP, Action, Right
 from vfolders.models import FolderShare, StorageHost, VFolder
-from vfolders.selectors import actions_on, visible_folders
+from vfolders.selectors import actions_on, automatic_folders, visible_folders
 from vfolders.sharing import service
 from vfolders.sharing.selectors import folder_shares, own_invitations
 
@@ -217,6 +219,19 @@ def test_a_new_owner_accepts_the_folder_within_own_limits(people: People) -> Non
     assert (given.owner, given.name) == (people.outsider, f"data-{people.member.pk}")
     assert [share.user for share in given.shares.all()] == [people.project_admin]
     assert not visible_folders(actor_for(people.member)).exists()
+
+
+def test_a_folder_of_a_new_owner_is_not_mounted_by_itself(people: People) -> None:
+    folder = services.create_folder(
+        actor=actor_for(people.member), name=".ipython", mode=FolderMode.AUTO_MOUNT
+    )
+    make_folder(people.outsider, name="ipython")
+    offer = invite(folder, people.outsider, OWNERSHIP)
+    heir = actor_for(people.outsider)
+    given = service.accept_share(actor=heir, share_id=offer.pk)
+    given.refresh_from_db()
+    assert (given.mode, given.name) == (FolderMode.GENERAL, f"ipython-{people.member.pk}")
+    assert not automatic_folders(heir)
 
 
 def test_folders_of_projects_are_not_offered(people: People) -> None:
