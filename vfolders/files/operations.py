@@ -7,6 +7,7 @@ handled so.)
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
@@ -90,14 +91,17 @@ def operate(*, actor: Actor, folder_id: UUID, wish: Wish, is_at_once: bool = Fal
         batch=trash.new_batch(),
     )
     is_quick = is_at_once or _is_quick(operation)
-    with transaction.atomic():
-        operation.save(force_insert=True)
-        changes = {"paths": ["/".join(path) for path in paths[:20]], "to": "/".join(to)}
-        audit_log.record(actor=actor, action=f"vfolders.{wish.kind}_entries", target=folder, changes=changes)
-        if not is_quick:
-            enqueue_on_commit(TaskName.RUN_FILE_OPERATIONS, operation_id=str(operation.pk))
-    if is_quick:
-        _run(operation, actor)
+    # Held before anybody sees the row: workers take on the rows that nobody holds.
+    with try_exclusive(_lock_name(operation.pk)) if is_quick else nullcontext():
+        with transaction.atomic():
+            operation.save(force_insert=True)
+            changes = {"paths": ["/".join(path) for path in paths[:20]], "to": "/".join(to)}
+            action = f"vfolders.{wish.kind}_entries"
+            audit_log.record(actor=actor, action=action, target=folder, changes=changes)
+            if not is_quick:
+                enqueue_on_commit(TaskName.RUN_FILE_OPERATIONS, operation_id=str(operation.pk))
+        if is_quick:
+            _run(operation, actor)
     return operation
 
 

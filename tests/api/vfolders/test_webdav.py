@@ -1,19 +1,23 @@
 """WebDAV: the promises that no client can show. Real clients are in tests/client/webdav."""
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+from uuid import UUID
 
 import pytest
 from django.test import Client
 
+from common.actors import Actor
 from common.token_scopes import TokenScope
 from tests.conftest import People
 from tests.factories import make_token
 from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_limits import limit
 from tests.webdav import LOCK, Dav
-from vfolders.models import DavLock, VFolder
+from vfolders.files import operations
+from vfolders.models import DavLock, FileOperation, VFolder
 from vfolders.selectors import mount_source
 
 pytestmark = [
@@ -179,6 +183,25 @@ def test_names_that_no_entry_has_cannot_swell_the_answer(folder: VFolder, dav: D
     assert "450 entries" in text(refused)
     few = text(dav("PROPFIND", "data/", body.format('<x xmlns="y"/>'), depth="1"))
     assert few.count('<D:prop><n:x xmlns:n="y"/></D:prop><D:status>HTTP/1.1 404') == 451
+
+
+def test_a_long_copy_is_not_made_a_second_time_by_a_worker(
+    folder: VFolder, dav: Dav, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (Path(mount_source(folder)) / "a").write_bytes(b"x")
+    seen: list[list[UUID]] = []
+    run = operations._run
+
+    def run_long(operation: FileOperation, actor: Actor) -> None:
+        with monkeypatch.context() as later:
+            later.setattr(operations, "_LATE", timedelta(seconds=-60))
+            seen.append(operations.late_operations())
+        run(operation, actor)
+
+    monkeypatch.setattr(operations, "_run", run_long)
+
+    assert dav("COPY", "data/a", destination="/dav/data/b").status_code == 201
+    assert seen == [[]]
 
 
 def test_windows_and_macos_get_what_they_look_for(dav: Dav) -> None:
