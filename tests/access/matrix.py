@@ -2,8 +2,8 @@
 
 A cell is the status of the answer; `in` is a redirect to sign-in. After the cells may stand the body of the request and,
 with a question mark, its query (tests/access/world.py). All want what belongs to `owner`: a running session, a private
-folder, an API token. `stranger` governs another domain; `outsider` is in the same domain, but not in the project. Monitors
-are of the same domain, and in no project.
+folder, an API token; to restore and to purge, a folder in the trash. `stranger` governs another domain; `outsider` is in the
+same domain, but not in the project. Monitors are of the same domain, and in no project.
 """
 
 from dataclasses import dataclass, replace
@@ -156,8 +156,8 @@ POST   folder-mode                         in         404        404        404 
 POST   folder-clone                        in         404        404        404        302        404        302        302        403        403  another-name
 POST   folder-clone-retry                  in         404        404        404        422        404        422        422        403        403
 POST   folder-trash                        in         404        404        404        302        404        302        302        403        403
-POST   folder-restore                      in         404        404        404        302        404        302        302        403        403
-POST   folder-purge                        in         404        404        404        404        404        404        404        404        404  confirm
+POST   folder-restore                      in         404        404        404        302        404        302        302        404        404
+POST   folder-purge                        in         404        404        404        302        404        302        302        404        404  confirm-trashed
 GET    folder-sharing                      in         404        404        404        200        404        200        200        403        403
 POST   folder-sharing                      in         404        404        404        302        404        302        302        403        403  share
 POST   folder-share                        in         404        404        404        302        404        302        302        403        403  share-right
@@ -483,8 +483,8 @@ PATCH  api-folder                          401        404        404        404 
 GET    api-folder-trash                    401        200        200        200        200        200        200        200        200        200
 POST   api-folder-clone                    401        404        404        404        201        404        201        201        403        403  another-name
 POST   api-folder-clone-retry              401        404        404        404        409        404        409        409        403        403
-POST   api-folder-restore                  401        404        404        404        200        404        200        200        403        403
-POST   api-folder-purge                    401        404        404        404        404        404        404        404        404        404  folder-name
+POST   api-folder-restore                  401        404        404        404        200        404        200        200        404        404
+POST   api-folder-purge                    401        404        404        404        204        404        204        204        404        404  trashed-name
 GET    api-folder-usage                    401        404        404        404        200        404        200        200        200        200
 PUT    api-folder-quota                    401        404        404        404        200        404        200        200        403        403  quota
 GET    api-folder-limits                   401        404        404        404        200        404        200        200        200        200

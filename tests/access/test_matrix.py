@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -58,7 +58,11 @@ OBJECT_PARAMETERS = {
     "vendor_id",
     "storage_host_id",
     "operation_id",
+    "upload_id",
+    "share_id",
+    "link_id",
 }  # fmt: skip
+SEES_FOLDER = next(row.cells for row in REST_ROWS if str(row) == "GET api-folder")
 FRAGMENTS = {"expected-starts", "notifications-bell", "session-summary"}
 INLINE = re.compile(r"""<script(?![^>]*\bsrc=)[^>]*>|<[^>]+\s(?:style|on[a-z]+)=["']|<style|javascript:""")
 # Differ from answer to answer: request ids, nonces, tokens against forgery, ids in addresses, and the page's own
@@ -102,12 +106,12 @@ def ask(
     column: str,
     *,
     client: Client | None = None,
-    is_absent: bool = False,
+    absent: Collection[str] = frozenset(),
     without_slash: bool = False,
 ) -> HttpResponse:
     """Return the answer to the request of this row; nothing stays of what it did."""
     parameters = ROUTES[row.route].parameters
-    address = world.address(row.route, parameters, is_absent=is_absent)
+    address = world.address(row.route, parameters, absent=absent)
     address = address.removesuffix("/") if without_slash else address
     with undone(world, needs_file=not parameters.isdisjoint({"folder_id", "place"})):
         if client is None:
@@ -226,12 +230,19 @@ def hides(row: Row, column: str) -> bool:
     return row.cells[column] == "404" and bool(ROUTES[row.route].parameters & OBJECT_PARAMETERS)
 
 
+def hidden_parameters(row: Row, column: str) -> frozenset[str]:
+    """Return what names something hidden in the address: what is in a folder may be hidden from who sees the folder."""
+    parameters = ROUTES[row.route].parameters
+    is_in_seen_folder = SEES_FOLDER[column] == "200" and bool(parameters & OBJECT_PARAMETERS - {"folder_id"})
+    return parameters - {"folder_id"} if is_in_seen_folder else parameters
+
+
 def differs_from_absent(
     world: World, row: Row, column: str, hidden: HttpResponse, of_hidden: CaptureQueriesContext
 ) -> bool:
     """Return True if the answer or the statements tell whether the object is there; these also say how long it takes."""
     with CaptureQueriesContext(connection) as of_absent:
-        absent = ask(world, row, column, is_absent=True)
+        absent = ask(world, row, column, absent=hidden_parameters(row, column))
     return lasting(hidden) != lasting(absent) or shapes(of_hidden) != shapes(of_absent)
 
 

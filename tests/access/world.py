@@ -1,7 +1,7 @@
 """One domain with everybody who may have a say in a session, and what they may have it in."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import date, timedelta
@@ -62,16 +62,20 @@ from vfolders.core.paths import TRASH
 from vfolders.models import FileOperation, FolderLink, FolderShare, Upload, VFolder
 from vfolders.selectors import files_of
 from vfolders.storage.base import EntryMissing
+from vfolders.trash import trash_folder
 
 FILE, LIMIT, LINK_CODE = "a.txt", "By day", "open-link"
 BATCH = "1700000000-0123456789ab"  # of the trash of the folder
+# They want the folder that is in the trash.
+OF_TRASH = {"folder-restore", "folder-purge", "api-folder-restore", "api-folder-purge"}
 PEOPLE_FILE = b"email,name\nfrom-a-file@berth.example,Ada\n"
 _numbers = count(1)
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """`people` by column; a session, a folder and a token that belong to the owner; how each person is signed in."""
+    """`people` by column; a session, a folder, another in the trash and a token that belong to the owner; how each person is
+    signed in."""
 
     place: Place
     people: dict[str, User]
@@ -79,6 +83,7 @@ class World:
     device: AgentDevice
     array: SessionArray
     folder: VFolder
+    trashed: VFolder
     file_operation: FileOperation
     upload: Upload
     share: FolderShare
@@ -116,12 +121,20 @@ class World:
         self.api.credentials(**header)
         return self.api
 
-    def address(self, route: str, parameters: frozenset[str], *, is_absent: bool = False) -> str:
-        """The route's address, of what is there or of what is not."""
-        values = {
+    def address(
+        self, route: str, parameters: frozenset[str], *, absent: Collection[str] = frozenset()
+    ) -> str:
+        """The route's address, of what is there but for the parameters in `absent`."""
+        there, not_there = (self._values(route, is_absent=is_absent) for is_absent in (False, True))
+        values = {name: (not_there if name in absent else there)[name] for name in parameters}
+        return reverse(route, kwargs=values)
+
+    def _values(self, route: str, *, is_absent: bool) -> dict[str, Any]:
+        folder = self.trashed if route in OF_TRASH else self.folder
+        return {
             "session_id": uuid4() if is_absent else self.session.pk,
             "array_id": uuid4() if is_absent else self.array.pk,
-            "folder_id": uuid4() if is_absent else self.folder.pk,
+            "folder_id": uuid4() if is_absent else folder.pk,
             "upload_id": uuid4() if is_absent else self.upload.pk,
             "agent_id": 10**9 if is_absent else self.place.agent.pk,
             "image_id": 10**9 if is_absent else self.place.image.pk,
@@ -174,7 +187,6 @@ class World:
             "key": "absent",
             "uidb36": "a",
         }
-        return reverse(route, kwargs={name: values[name] for name in parameters})
 
     def admin_address(self, model: str, kind: str) -> str:
         """A page of Django admin; of the first object of that model where it is about one."""
@@ -358,9 +370,10 @@ class World:
             "priority": {"priority": -1},
             "drain": {"to": "draining"},
             "confirm": {"confirm": self.folder.name},
+            "confirm-trashed": {"confirm": self.trashed.name},
             "another-name": {"name": f"new-{next(_numbers)}"},
             "mode": {"mode": "data"},
-            "folder-name": {"name": self.folder.name},
+            "trashed-name": {"name": self.trashed.name},
         }
         return bodies.get(kind, {})
 
@@ -383,6 +396,9 @@ def make_world(root: Path) -> World:
         device=give_devices(place.agent, 1, "Big One")[0],
         array=make_array(place),
         folder=folder,
+        trashed=trash_folder(
+            actor=factories.actor_for(place.owner), folder_id=make_folder(place.owner, name="old").pk
+        ),
         share=make_share(
             folder, people["project_admin"], accepted_at=None, answer_by=tomorrow, inviter=place.owner
         ),
