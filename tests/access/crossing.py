@@ -27,7 +27,7 @@ from accounts.models import User
 from tests import factories
 from tests.access.matrix import OURS, REST_ROWS, Row
 from tests.access.test_matrix import FLEETING, METHODS, OBJECT_PARAMETERS, ROUTES, shapes
-from tests.access.world import World, sign_in, undone
+from tests.access.world import BATCH, World, sign_in, undone
 
 FIRST_ID, ABSENT_ID = 4_000_000, 4_900_000
 # What programs and forms call things of others, and of what kind it is. Lists say so by the list around it.
@@ -252,7 +252,7 @@ class Crossing:
         values = {
             name: things[name] if attempt.path[name] == "hidden" else own[name] for name in attempt.path
         }
-        others = {"level": "user", "path": "a.txt", "place": "data/a.txt", "app": "p8000", "provider": "absent", "code": "no", "link_code": "no",
+        others = {"level": "user", "batch": BATCH, "path": "a.txt", "place": "data/a.txt", "app": "p8000", "provider": "absent", "code": "no", "link_code": "no",
                   "login_id": "no", "agent_id": "4899999", "image_id": "4899999", "announcement_id": "4899999",
                   "price_id": "4899999", "group_id": "4899999", "grant_id": "4899999", "tick_id": "4899999",
                   "reservation_id": "4899999", "rule_id": "4899999", "vendor_id": "4899999", "storage_host_id": "4899999",
