@@ -11,6 +11,7 @@ from accounts.core.limits import (
     Limit,
     LimitState,
     Scope,
+    StorageLevel,
     applies_at,
     effective_limits,
     format_limit,
@@ -32,7 +33,7 @@ def scope(level: Level = Level.PROJECT, used: dict[str, int] | None = None, **li
 
 def test_every_limit_has_a_title_a_column_and_a_sentence() -> None:
     assert set(TITLES) == set(Limit) == {*COLUMNS, *SLOT_COLUMNS}
-    assert set(SCOPE_TITLES) == set(Level)
+    assert set(SCOPE_TITLES) == {*Level, *StorageLevel}
     for kind in Limit:
         name = kind.of_slot("cpu") if kind in SLOT_COLUMNS else kind.value
         state = LimitState(name, Level.USER, "a@berth.example", "small", value=3, used=3, left=0, asked=1)
