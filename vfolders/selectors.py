@@ -25,7 +25,7 @@ from django.utils.translation import gettext_noop
 
 from accounts.core.allow_lists import AllowList, ScopeAllowList, refusing_lists
 from accounts.core.limits import Scope
-from accounts.core.roles import ProjectRole
+from accounts.core.roles import OVERSEERS_OF_ALL, OVERSEERS_OF_DOMAIN, ProjectRole
 from accounts.models import Membership, User
 from accounts.selectors import may_do_everything, overseen_domain_id, sees_everything
 from common import clock
@@ -164,15 +164,20 @@ def _granted_rights(actor: Actor) -> QuerySet[StorageGrant, Any]:
     return grants.order_by().values("host_id").annotate(sum=BitOr("rights")).values("sum")
 
 
-def rights_on_host(actor: Actor, host: StorageHost, domain_id: int, project_id: int | None) -> HostRight:
-    """Return the actor's rights on new folders of a domain or project on the host. At most one query."""
+def check_creation(actor: Actor, folder: VFolder) -> None:
+    """Raise PermissionDenied if the actor may not create such a folder on its host. At most one query."""
+    host = folder.host
     if not host.is_restricted or may_do_everything(actor):
-        return ALL_RIGHTS
-    holders = Q(domain_id=domain_id) | Q(policy__users=actor.user_id or NOBODY)
-    if project_id is not None:
-        holders |= Q(project_id=project_id)
+        return
+    holders = Q(domain_id=folder.domain_id) | Q(policy__users=actor.user_id or NOBODY)
+    if folder.project_id is not None:
+        holders |= Q(project_id=folder.project_id)
     granted = StorageGrant.objects.filter(holders, host=host).values_list("rights", flat=True)
-    return host_rights(is_restricted=True, granted=granted)
+    if HostRight.CREATE not in host_rights(is_restricted=True, granted=granted):
+        raise PermissionDenied(
+            _("You may not create folders on the storage host “{host}”.").format(host=host.name),
+            hint=_("Choose another host, or ask an administrator."),
+        )
 
 
 def administers(actor: Actor, folder: VFolder) -> bool:
@@ -279,7 +284,9 @@ def access_mountable_folder(
 
 def mount_actions(pairs: Collection[tuple[int, VFolder]]) -> dict[tuple[int, VFolder], frozenset[Action]]:
     """Return what each of these people may do with the folder as one to work with: as owner, member of
-    its project, or by a share. Rights of administrators do not count. Two queries for any number.
+    its project, or by a share, as far as the rights on its host permit. Rights of administrators do not
+    count, but only others are bound by those on hosts. Two queries for any number, two more with a
+    restricted host.
     """
     people = {user_id for user_id, _folder in pairs}
     projects: dict[int, set[int]] = {user_id: set() for user_id in people}
@@ -298,7 +305,34 @@ def mount_actions(pairs: Collection[tuple[int, VFolder]]) -> dict[tuple[int, VFo
             if share.folder_id == folder.pk and is_with:
                 yield RELATION_OF[Right(share.right)]
 
-    return {pair: allowed_actions(relations(*pair)) for pair in pairs}
+    rights = _mount_rights(pairs)
+    return {pair: permitted_actions(allowed_actions(relations(*pair)), rights[pair]) for pair in pairs}
+
+
+def _mount_rights(pairs: Collection[tuple[int, VFolder]]) -> dict[tuple[int, VFolder], HostRight]:
+    restricted = {folder.host_id for _user_id, folder in pairs if folder.host.is_restricted}
+    if not restricted:
+        return dict.fromkeys(pairs, ALL_RIGHTS)
+    people = User.objects.in_bulk({user_id for user_id, _folder in pairs})
+    grants = list(StorageGrant.objects.filter(host__in=restricted))
+
+    def rights(person: User, folder: VFolder) -> HostRight:
+        oversees_domain = person.role in OVERSEERS_OF_DOMAIN and person.domain_id == folder.domain_id
+        if person.role in OVERSEERS_OF_ALL or oversees_domain:
+            return ALL_RIGHTS
+        holders = {
+            (folder.domain_id, None, None),
+            (None, folder.project_id, None),
+            (None, None, person.policy_id),
+        }
+        granted = [
+            each.rights
+            for each in grants
+            if each.host_id == folder.host_id and (each.domain_id, each.project_id, each.policy_id) in holders
+        ]
+        return host_rights(is_restricted=folder.host.is_restricted, granted=granted)
+
+    return {(user_id, folder): rights(people[user_id], folder) for user_id, folder in pairs}
 
 
 def _id_in(reference: str) -> UUID | None:

@@ -17,9 +17,8 @@ from accounts.selectors import access_usable_project, get_acting_user
 from common.actors import SYSTEM, Actor
 from common.audit import audit_log
 from common.db.row_locks import RowLock, lock_rows
-from common.errors import BerthError, Conflict, InvalidInput, LimitExceeded, PermissionDenied, invalid_field
+from common.errors import BerthError, Conflict, InvalidInput, LimitExceeded, invalid_field
 from vfolders import lifecycle
-from vfolders.core.host_rights import HostRight
 from vfolders.core.modes import FolderMode, parse_name_of_mode
 from vfolders.core.permissions import Action
 from vfolders.core.states import FolderState
@@ -32,8 +31,8 @@ from vfolders.selectors import (
     access_storage_host,
     backend_of,
     calls_of,
+    check_creation,
     host_refusals,
-    rights_on_host,
     storage_of,
     usual_storage_host,
 )
@@ -125,11 +124,7 @@ def insert_folder(
     owner; `record` runs in the transaction of the row. Raises LimitExceeded, PermissionDenied,
     Conflict (the name is taken), StorageUnavailable.
     """
-    if HostRight.CREATE not in rights_on_host(actor, folder.host, folder.domain_id, folder.project_id):
-        raise PermissionDenied(
-            _("You may not create folders on the storage host “{host}”.").format(host=folder.host.name),
-            hint=_("Choose another host, or ask an administrator."),
-        )
+    check_creation(actor, folder)
     actor_scopes = scope_ids(actor, folder.project).keys()
     owner_scopes = ScopeIds(domain=folder.domain_id, project=folder.project_id, user=folder.owner_id).keys()
 

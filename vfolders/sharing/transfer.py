@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 from accounts.core.limits import Limit, overused_limits, refused_limits
 from accounts.limits import ScopeIds, check_limits, read_scopes
 from accounts.models import User
+from accounts.selectors import user_actor
 from common.actors import Actor
 from common.audit import audit_log
 from common.errors import Conflict
@@ -16,7 +17,7 @@ from vfolders import lifecycle
 from vfolders.core.modes import FolderMode
 from vfolders.core.permissions import OWNERSHIP
 from vfolders.models import VFolder
-from vfolders.selectors import host_refusals
+from vfolders.selectors import check_creation, host_refusals
 
 MAX_TRIES = 100
 MAX_STEM_LENGTH = 48
@@ -30,13 +31,15 @@ def give_folder(*, actor: Actor, folder_id: UUID, heir: User, is_limited: bool) 
     An automatically mounted folder becomes a general one and loses its dot: what the former owner left
     there, like start-up code, would run in all sessions of the new owner.
 
-    The caller holds the folder's row lock. Raises LimitExceeded with `is_limited`.
+    The caller holds the folder's row lock. With `is_limited` raises LimitExceeded, and PermissionDenied if
+    the new owner may not create folders on its host.
     """
     folder = VFolder.objects.select_related("owner", "host", "domain").get(pk=folder_id)
     if folder.owner_id == heir.pk:
         return folder
     wanted = {Limit.FOLDERS.value: 1, Limit.FOLDER_BYTES.value: folder.size_bytes}
     if is_limited:
+        check_creation(user_actor(heir), folder)
         scopes = read_scopes(ScopeIds(user=heir.pk).keys())
         check_limits(refused_limits(scopes, wanted), lists=host_refusals(scopes, folder.host))
     folder.owner, before = heir, folder.owner

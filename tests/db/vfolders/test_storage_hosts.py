@@ -11,6 +11,7 @@ from common.actors import SYSTEM
 from common.errors import Conflict, InvalidInput, PermissionDenied
 from tests.conftest import People
 from tests.factories import actor_for
+from tests.factories_folders import make_share
 from vfolders import services
 from vfolders.core.host_rights import HostRight
 from vfolders.core.permissions import Action
@@ -18,7 +19,8 @@ from vfolders.hosts import service
 from vfolders.hosts.health import check_hosts
 from vfolders.hosts.service import Grant
 from vfolders.models import StorageHost, VFolder
-from vfolders.selectors import actions_on, folder_mount, mount_source, visible_folders
+from vfolders.selectors import actions_on, folder_mount, mount_actions, mount_source, visible_folders
+from vfolders.sharing.transfer import give_folder
 from vfolders.storage.base import StorageUnavailable
 from vfolders.storage.mounts import is_mounted
 
@@ -119,6 +121,8 @@ def test_on_a_restricted_host_people_have_only_the_rights_that_were_granted(
     assert Action.DELETE in actions_on(admin, visible_folders(admin).get(pk=folder.pk))
     with pytest.raises(PermissionDenied, match="“disk”"):
         services.create_folder(actor=member, name="more", host="disk")
+    with pytest.raises(PermissionDenied, match="“disk”"):
+        give_folder(actor=SYSTEM, folder_id=folder.pk, heir=people.outsider, is_limited=True)
 
     policy = ResourcePolicy.objects.create(name="readers")
     people.member.policy = policy
@@ -131,6 +135,15 @@ def test_on_a_restricted_host_people_have_only_the_rights_that_were_granted(
     service.restrict_host(actor=SYSTEM, host_id=disk.pk, grants=grants)
     assert actions() == {Action.VIEW, Action.READ, Action.MOUNT, Action.MOUNT_READONLY}
     services.create_folder(actor=member, name="more", host="disk")
+
+    folder = VFolder.objects.get(pk=folder.pk)  # with its host as it is now
+    pair, of_admin = (people.member.pk, folder), (people.domain_admin.pk, folder)
+    make_share(folder, people.domain_admin)
+    assert mount_actions([pair])[pair] == {Action.VIEW, Action.READ, Action.MOUNT, Action.MOUNT_READONLY}
+    service.restrict_host(actor=SYSTEM, host_id=disk.pk, grants=grants[:1])
+    rights = mount_actions([pair, of_admin])
+    assert rights[pair] == {Action.VIEW, Action.READ}
+    assert Action.MOUNT_READONLY in rights[of_admin]
 
     service.restrict_host(actor=SYSTEM, host_id=disk.pk, grants=None)
     assert Action.SHARE in actions()
