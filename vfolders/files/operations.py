@@ -7,7 +7,7 @@ handled so.)
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
@@ -30,6 +30,7 @@ from vfolders import lifecycle
 from vfolders.access_watch import AccessWatch
 from vfolders.core.paths import EntryPath, display_name
 from vfolders.core.permissions import Action
+from vfolders.files import turns
 from vfolders.files.metering import Allowance, run_metered
 from vfolders.files.names import existing_directory, existing_path, new_name
 from vfolders.models import FileOperation, VFolder
@@ -44,6 +45,7 @@ log = structlog.get_logger(__name__)
 MOST_PATHS = 10_000
 QUICK_ENTRIES = 500
 QUICK_BYTES = 64 * 2**20
+RETRY_S = 10
 KEPT = timedelta(days=1)
 _LATE = timedelta(seconds=20)
 _MOST_LEFT_OUT = 100
@@ -73,11 +75,11 @@ class Wish:
 
 
 def operate(*, actor: Actor, folder_id: UUID, wish: Wish, is_at_once: bool = False) -> FileOperation:
-    """Do as wished, at once if it is quick or `is_at_once`; the answer tells if it is done, or in
-    progress.
+    """Do as wished, at once if it is quick and there is a turn for it, or if `is_at_once`; the answer
+    tells if it is done, or in progress.
 
     Raises NotFound, PermissionDenied, InvalidInput, EntryMissing, EntryExists (`fields` has the taken
-    names), LimitExceeded, StorageUnavailable.
+    names), LimitExceeded, StorageUnavailable; with `is_at_once` Busy.
     """
     source = access_folder(actor, folder_id, Action.WRITE if wish.kind is Kind.MOVE else Action.READ)
     folder = access_folder(actor, wish.to_folder or folder_id, Action.WRITE)
@@ -90,9 +92,15 @@ def operate(*, actor: Actor, folder_id: UUID, wish: Wish, is_at_once: bool = Fal
         request={"paths": paths, "to": to, "name": wish.name, "taken": wish.taken.value},
         batch=trash.new_batch(),
     )
-    is_quick = is_at_once or _is_quick(operation)
-    # Held before anybody sees the row: workers take on the rows that nobody holds.
-    with try_exclusive(_lock_name(operation.pk)) if is_quick else nullcontext():
+    with ExitStack() as held:
+        is_quick = _is_rename(operation) or (
+            (is_at_once or _is_light(operation)) and held.enter_context(turns.turn(operation.user_id))
+        )
+        if is_at_once and not is_quick:
+            raise _busy()
+        if is_quick:
+            # Before anybody sees the row: workers take on the rows that nobody holds.
+            held.enter_context(try_exclusive(_lock_name(operation.pk)))
         with transaction.atomic():
             operation.save(force_insert=True)
             changes = {"paths": ["/".join(path) for path in paths[:20]], "to": "/".join(to)}
@@ -192,11 +200,23 @@ def _names_are_taken(names: Sequence[str]) -> EntryExists:
     )
 
 
-def _is_quick(operation: FileOperation) -> bool:
+def _busy() -> turns.Busy:
+    return turns.Busy(
+        _("Several copies are being made at once already."),
+        hint=_(
+            "Try again when one of them has ended, or copy on the page of the folder, which does it in the background."
+        ),
+        retry_after_s=RETRY_S,
+    )
+
+
+def _is_rename(operation: FileOperation) -> bool:
+    return operation.kind == Kind.MOVE and operation.source_id == operation.folder_id
+
+
+def _is_light(operation: FileOperation) -> bool:
     if operation.kind == Kind.UNPACK:
         return False
-    if operation.kind == Kind.MOVE and operation.source_id == operation.folder_id:
-        return True
     weight = files_of(operation.source).weigh(operation.request["paths"], most_entries=QUICK_ENTRIES)
     operation.bytes_total = weight.size_bytes if weight.is_complete else 0
     return weight.is_complete and weight.size_bytes <= QUICK_BYTES
@@ -231,7 +251,7 @@ class _Run:
         is_move = operation.kind == Kind.MOVE
         self._read = AccessWatch(actor, operation.source_id, Action.WRITE if is_move else Action.READ)
         self._base = (operation.entries_done, operation.bytes_done)
-        self._is_slow = not is_move or operation.source_id != operation.folder_id
+        self._is_slow = not _is_rename(operation)
 
     def go_on(self) -> None:
         act = {Kind.COPY: self._copy, Kind.MOVE: self._move, Kind.UNPACK: self._unpack}[
@@ -250,7 +270,7 @@ class _Run:
 
     def _move(self, path: EntryPath) -> None:
         operation = self.operation
-        if operation.source_id == operation.folder_id:
+        if _is_rename(operation):
             to = self._target(path)
             if path != to:
                 self._note(self.folder.move(path, to, taken=self.taken, batch=operation.batch))

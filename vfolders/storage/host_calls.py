@@ -10,11 +10,13 @@ A call must not use the database, and must own what it opens: its caller may be 
 
 import asyncio
 import time
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextvars import copy_context
 from dataclasses import dataclass, field
+from math import inf
 from threading import Condition, Thread
 from typing import ParamSpec, TypeVar
 
@@ -28,7 +30,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 PLACES = 16
-"""Calls to one host at a time, in each process; long ones (above SHORT_S) have as many of their own."""
+"""Calls to one host at a time, in each process; long ones (above SHORT_S) have as many of their own, and
+so have copies (above LONG_S)."""
 SHORT_S = 20.0
 """Deadline of calls that users wait for: to list, to look, to write a piece."""
 LONG_S = 600.0
@@ -62,7 +65,7 @@ class _Places:
             self.is_free.notify()
 
 
-_places: defaultdict[tuple[int, bool], _Places] = defaultdict(_Places)
+_places: defaultdict[tuple[int, int], _Places] = defaultdict(_Places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,7 @@ class HostCalls:
 
     async def arun(self, call: Callable[[], T], *, timeout_s: float = SHORT_S) -> T:
         """Like `run`, for coroutines. Waits for a place in a thread only if none is free."""
-        places = _places[self.host_id, timeout_s > SHORT_S]
+        places = self._places_of(timeout_s)
         if len(places.deadlines) < PLACES:
             begun = self._begin(call, timeout_s)
         else:
@@ -96,12 +99,15 @@ class HostCalls:
         now = time.monotonic()
         return any(
             deadline < now
-            for is_long in (False, True)
-            for deadline in tuple(_places[self.host_id, is_long].deadlines.values())
+            for longest_s in (SHORT_S, LONG_S, inf)
+            for deadline in tuple(self._places_of(longest_s).deadlines.values())
         )
 
+    def _places_of(self, timeout_s: float) -> _Places:
+        return _places[self.host_id, bisect_left((SHORT_S, LONG_S), timeout_s)]
+
     def _begin(self, call: Callable[[], T], timeout_s: float) -> "Future[T]":
-        places = _places[self.host_id, timeout_s > SHORT_S]
+        places = self._places_of(timeout_s)
         done: Future[T] = Future()
         done.set_running_or_notify_cancel()
         context = copy_context()

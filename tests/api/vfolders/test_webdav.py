@@ -17,6 +17,7 @@ from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_limits import limit
 from tests.webdav import LOCK, Dav
 from vfolders.files import operations
+from vfolders.files.turns import turn
 from vfolders.models import DavLock, FileOperation, VFolder
 from vfolders.selectors import mount_source
 
@@ -202,6 +203,17 @@ def test_a_long_copy_is_not_made_a_second_time_by_a_worker(
 
     assert dav("COPY", "data/a", destination="/dav/data/b").status_code == 201
     assert seen == [[]]
+
+
+def test_copies_of_one_user_leave_turns_to_others(people: People, folder: VFolder, dav: Dav) -> None:
+    (Path(mount_source(folder)) / "a").write_bytes(b"x")
+    with turn(people.member.pk), turn(people.member.pk):
+        busy = dav("COPY", "data/a", destination="/dav/data/b")
+        assert (busy.status_code, busy["Retry-After"]) == (503, "10")
+        assert dav("MOVE", "data/a", destination="/dav/data/c").status_code == 201
+        with turn(people.outsider.pk), turn(people.outsider.pk), turn(people.project_admin.pk) as is_mine:
+            assert not is_mine
+    assert dav("COPY", "data/c", destination="/dav/data/b").status_code == 201
 
 
 def test_windows_and_macos_get_what_they_look_for(dav: Dav) -> None:

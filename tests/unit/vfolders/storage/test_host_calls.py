@@ -11,7 +11,9 @@ import pytest
 from tests.waiting import wait_until
 from vfolders.storage import host_calls
 from vfolders.storage.base import EntryMissing, StorageUnavailable
+from vfolders.storage.files import COPY_S
 from vfolders.storage.host_calls import HostCalls
+from vfolders.uploads.receiving import SYNC_S
 
 ids = count(-1, -1)
 
@@ -58,3 +60,13 @@ def test_a_stalled_host_costs_its_callers_a_deadline_and_the_next_ones_nothing(
     server.set()
     wait_until(lambda: not calls.is_stalled())
     assert calls.run(lambda: 7) == 7
+
+
+def test_copies_take_no_place_of_other_long_calls(server: Event, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_calls, "PLACES", 1)
+    calls = HostCalls(next(ids), "nas")
+
+    copy = calls._begin(server.wait, COPY_S)
+
+    assert calls.run(lambda: 7, timeout_s=SYNC_S) == 7
+    assert not copy.done()
