@@ -320,6 +320,8 @@ class FolderFiles:
                 placing = target._placing(folder, copying.taken, copying.batch)
                 if name:
                     return placing.place(staging, _UNPACKED, place, (*to, name)), left_out
+                if copying.taken is NameTaken.REFUSE:  # before the first entry appears
+                    _refuse_taken(trees.taken_path(unpacked, place, to))
                 trees.merge(unpacked, place, to, placing)
                 return to, left_out
 
@@ -566,6 +568,12 @@ _ERRORS: dict[int | None, tuple[type[BerthError], str]] = {
     errno.EPERM: (PermissionDenied, gettext_noop("The permissions set on {name} forbid this.")),
 }
 _OTHER_ERROR = (StorageUnavailable, gettext_noop("The storage host failed: {error}."))
+
+
+def _refuse_taken(path: EntryPath | None) -> None:
+    if path:
+        with translated(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 from vfolders.core.paths import MAX_DEPTH, ROOT, TRASH, EntryPath, numbered_name
 from vfolders.storage import descriptors
@@ -210,6 +211,28 @@ def merge(source: int, target: int, path: EntryPath, placing: Placing) -> None:
                     merge(below, place, (*path, name), placing)
             else:
                 placing.place(source, name, target, (*path, name))
+
+
+def taken_path(source: int, target: int, path: EntryPath) -> EntryPath | None:
+    """Return the path of an entry that `merge` would find taken, or None."""
+    for name in filter(partial(_exists, target), os.listdir(source)):
+        if _is_directory(source, name) and _is_directory(target, name):
+            with (
+                closing(descriptors.open_directory(source, name)) as below,
+                closing(descriptors.open_directory(target, name)) as place,
+            ):
+                if found := taken_path(below, place, (*path, name)):
+                    return found
+        else:
+            return (*path, name)
+    return None
+
+
+def _exists(directory: int, name: str) -> bool:
+    with suppress(FileNotFoundError):
+        os.stat(name, dir_fd=directory, follow_symlinks=False)
+        return True
+    return False
 
 
 def _is_directory(directory: int, name: str) -> bool:
