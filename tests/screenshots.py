@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
 from portal.ops.paths import CHECKOUT
 from tests.e2e.conftest import BROWSER_OPTIONS, signed_in_state
-from tests.e2e.every_page import OF_SUPERADMINS, PAGES, pages_of_session
+from tests.e2e.every_page import OF_SUPERADMINS, PAGES, pages_of_folder, pages_of_session
 from tests.e2e.person import Person
 from tests.e2e.portal import RunningPortal
 from tests.waiting import wait_until
@@ -125,7 +125,7 @@ def set_stage(portal: RunningPortal) -> Stage:
         **{"notes.md": "# Notes\n", "train.py": "print('epoch 1')\n", "results.csv": "epoch,loss\n"},
     )
     datasets = user.make_folder("datasets", **{"README.md": "What is in here\n"})
-    user.share_folder(datasets, friend=portal.person("domain-admin").email, file="README.md")
+    user.share_folder(datasets, friend=portal.person("domain_admin").email, file="README.md")
     failed = user.start_session(name="preprocess", type="batch", command="echo reading; exit 3")
     user.wait_for_status(failed, "TERMINATED", "ERROR")
     mounts = [{"folder": folder}]
@@ -295,6 +295,7 @@ def take_for_documents(browser: Browser, portal: RunningPortal, stage: Stage, di
     of_superadmin = (
         Picture("scheduler", f"{of_group}/scheduler/"),
         Picture("reservations", f"{of_group}/reservations/"),
+        Picture("storage-use", "/data/all/users/"),
     )
     take_named(browser, portal, stage.superadmin, of_superadmin, directory)
     take_of_devices(browser, portal, stage, fill_gallery(portal, stage), directory)
@@ -341,6 +342,7 @@ def take_all(browser: Browser, portal: RunningPortal, stage: Stage, directory: P
         *waiting,
         f"/sessions/{gallery.session}/",
         NEW_WITH_DEVICES,
+        *pages_of_folder(stage.datasets, "README.md"),
         *pages_of_session(stage.notebook),
         *pages_of_session(stage.training),
     )
@@ -359,7 +361,7 @@ def take_all(browser: Browser, portal: RunningPortal, stage: Stage, directory: P
 
 def take_each(page: Page, addresses: Sequence[str], directory: Path, suffix: str) -> None:
     for address in addresses:
-        words = re.sub(r"[0-9a-f]{8}-[0-9a-f-]+", "session", address)
+        words = re.sub(r"[0-9a-f]{8}-[0-9a-f-]+", "one", address)
         name = re.sub(r"[^a-z0-9]+", "-", words).strip("-") or "start"
         take(page, address, directory / f"{name}-{suffix}.png", is_whole=True)
 

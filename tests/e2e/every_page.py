@@ -11,6 +11,8 @@ PAGES = (
     "/sessions/?tab=ended",
     "/sessions/new/",
     "/data/",
+    "/data/?tab=shared",
+    "/data/?tab=trash",
     "/data/connect/",
     "/images/",
     "/agents/",
@@ -30,12 +32,14 @@ PAGES = (
     "/api/",
     NOT_THERE,
 )
+OF_A_FOLDER = ("", "usage/", "life/", "sharing/", "deleted/")
 OF_A_SESSION = ("", "terminal/", "why/")
 TABS_OF_A_SESSION = ("terminal", "log", "charts", "folders", "history")
 OF_DOMAIN_ADMINS = (
     "/",
     "/sessions/",
     "/data/",
+    "/data/all/",
     "/agents/",
     "/people/",
     "/people/new/",
@@ -64,6 +68,17 @@ OF_SUPERADMINS = (
     "/policies/new/",
     "/budgets/",
     "/budgets/prices/",
+    "/data/all/",
+    "/data/all/users/",
+    "/data/all/projects/",
+    "/data/all/hosts/",
+    "/data/all/hosts/1/",  # of the set-up
+    "/storage-hosts/",
+    "/storage-hosts/add/",
+    "/storage-hosts/add/nfs/",
+    "/storage-hosts/1/",
+    "/storage-hosts/1/settings/",
+    "/storage-hosts/1/rights/",
     "/accelerators/",
     "/accelerators/sharing/",
     "/accelerators/health/",
@@ -89,6 +104,12 @@ OF_SUPERADMINS = (
 def pages_of_session(session: dict[str, Any]) -> tuple[str, ...]:
     page = f"/sessions/{session['id']}/"
     return (*(page + rest for rest in OF_A_SESSION), *(f"{page}?tab={tab}" for tab in TABS_OF_A_SESSION))
+
+
+def pages_of_folder(folder_id: str, file: str) -> tuple[str, ...]:
+    """Return the pages of the folder and of a file in it."""
+    page = f"/data/{folder_id}/"
+    return (*(page + rest for rest in OF_A_FOLDER), f"{page}file/?{urlencode({'path': file})}")
 
 
 def page_of_reservation(reservation: dict[str, Any]) -> str:

@@ -20,6 +20,7 @@ from tests.e2e.every_page import (
     page_of_limit,
     page_of_reservation,
     page_of_tick,
+    pages_of_folder,
     pages_of_people,
     pages_of_session,
 )
@@ -99,6 +100,12 @@ def test_no_page_of_a_session_has_a_serious_fault(
     browse: Browse, user: Person, shared_session: dict[str, Any]
 ) -> None:
     assert faults_on(browse(user, bypass_csp=True), pages_of_session(shared_session)) == {}
+
+
+def test_no_page_of_a_folder_has_a_serious_fault(browse: Browse, portal: RunningPortal, user: Person) -> None:
+    folder = user.make_folder("looked-at", **{"notes.md": "# Notes\n", "train.py": "print(1)\n"})
+    user.share_folder(folder, friend=portal.person("domain_admin").email, file="train.py")
+    assert faults_on(browse(user, bypass_csp=True), pages_of_folder(folder, "train.py")) == {}
 
 
 @pytest.mark.parametrize("part", range(PARTS))

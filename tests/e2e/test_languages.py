@@ -13,6 +13,7 @@ from tests.e2e.every_page import (
     page_of_limit,
     page_of_reservation,
     page_of_tick,
+    pages_of_folder,
     pages_of_session,
 )
 from tests.e2e.person import Person
@@ -56,10 +57,11 @@ def test_no_english_is_left_and_pages_fit_a_telephone(
     browse: Browse, user: Person, shared_session: dict[str, Any], locale: str, language: str
 ) -> None:
     page, of_images = browse(user, locale=locale), descriptions(user)
+    folder = user.make_folder(f"read-{language}", **{"train.py": "print(1)\n"})
     page.set_viewport_size({"width": 360, "height": HEIGHT})
     english: dict[str, list[str]] = {}
     faults: dict[str, list[str]] = {}
-    for address in (*PAGES, *pages_of_session(shared_session)):
+    for address in (*PAGES, *pages_of_session(shared_session), *pages_of_folder(folder, "train.py")):
         page.goto(address)
         assert page.locator("html").get_attribute("lang") == language
         english[address] = english_here(page, of_images)
