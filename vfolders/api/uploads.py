@@ -5,9 +5,12 @@ The metadata of an upload are `path` (in the folder; or `filename`, a name in it
 `if_exists`.
 """
 
+import asyncio
+import json
 from typing import Any, ClassVar
 from uuid import UUID
 
+from django.core.serializers.json import DjangoJSONEncoder
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import reverse
@@ -226,8 +229,8 @@ class BundleView(APIView):
     def post(self, request: Request, folder_id: UUID) -> HttpResponse:
         """Create or replace many small files, of at most 1 MiB each, in one request.
 
-        The body is one file after another: a line of JSON, {"path": "dir/a.txt", "size": 3}, then the
-        bytes. Each file is stored whole or not at all; the answer tells of each.
+        The body is at most 10,000 files, one after another: a line of JSON, {"path": "dir/a.txt",
+        "size": 3}, then the bytes. Each file is stored whole or not at all; the answer tells of each.
         """
         actor = actor_of(request)
         folder = access_folder(actor, folder_id, Action.WRITE)
@@ -239,15 +242,20 @@ class BundleView(APIView):
         )
 
         async def receive(body: RequestBody) -> Answer:
+            told: dict[str, Any] = {"files": receiver.results}
             try:
                 await receiver.receive(body)
             except BerthError as error:
                 if not receiver.results:
                     raise
-                return Answer(content={"files": receiver.results, "error": error.to_json()})
-            return Answer(content={"files": receiver.results})
+                told["error"] = error.to_json()
+            return Answer(content=await asyncio.to_thread(_as_json, told))  # it may be megabytes
 
         return with_body(request._request, receive)
+
+
+def _as_json(told: dict[str, Any]) -> bytes:
+    return json.dumps(told, cls=DjangoJSONEncoder).encode()
 
 
 class UploadView(TusView):

@@ -11,6 +11,7 @@ from common.i18n import gettext as _
 from vfolders.core.paths import MAX_PATH_BYTES
 
 MAX_FILE_BYTES = 2**20
+MAX_FILES = 10_000
 _MAX_LINE_BYTES = 6 * MAX_PATH_BYTES + 200  # JSON may escape each character
 
 
@@ -30,6 +31,7 @@ class BundleParser:
     """Parses a bundle as it arrives; holds the bytes of one file at most."""
 
     def __init__(self) -> None:
+        self._count = 0
         self._held = bytearray()
         self._path = ""
         self._size: int | None = None
@@ -46,6 +48,9 @@ class BundleParser:
                     break
                 self._path, self._size = _parse_line(bytes(self._held[begin:end]))
                 begin = end + 1
+                self._count += 1
+                if self._count > MAX_FILES:
+                    raise BrokenBundle(_("A bundle has at most {count} files.").format(count=MAX_FILES))
             if len(self._held) - begin < self._size:
                 break
             yield BundledFile(self._path, bytes(self._held[begin : begin + self._size]))

@@ -92,9 +92,13 @@ class BundleReceiver:
         kept = sum(each.entry.size_bytes - each.replaced_bytes for each in made)
         usage.add_bytes(self._folder, kept - reserved)
         paths = ["/".join(each.path) for each in made]
-        audit_log.record(
-            actor=self._actor, action="vfolders.write_files", target=self._folder, changes={"paths": paths}
-        )
+        if paths:
+            audit_log.record(
+                actor=self._actor,
+                action="vfolders.write_files",
+                target=self._folder,
+                changes={"paths": paths},
+            )
 
 
 def _result(file: BundledFile, outcome: Published | BerthError) -> Result:

@@ -12,11 +12,13 @@ from django.conf import settings
 from django.test import Client
 
 from common import clock
+from common.models import AuditEntry
 from tests import factories
 from tests.conftest import People
 from tests.factories import api_client
 from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_limits import limit
+from vfolders.core import bundles
 from vfolders.core.paths import UPLOADS_DIRECTORY
 from vfolders.core.uploads import UploadState
 from vfolders.models import Upload, VFolder
@@ -293,7 +295,9 @@ def test_a_bundle_stores_many_files_and_tells_of_each(tus: Tus, inside: Path, fo
     assert both.json()["files"][0]["error"]["code"] == "exists"
 
 
-def test_a_broken_bundle_keeps_what_was_whole(tus: Tus, inside: Path, folder: VFolder) -> None:
+def test_a_broken_bundle_keeps_what_was_whole(
+    tus: Tus, inside: Path, folder: VFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     url = f"/api/v1/folders/{folder.pk}/bundles/"
     for broken in (
         b"no json\n",
@@ -305,5 +309,14 @@ def test_a_broken_bundle_keeps_what_was_whole(tus: Tus, inside: Path, folder: VF
         answer = tus._api.post(url, body, content_type="application/octet-stream").json()
         assert ([each["path"] for each in answer["files"]], answer["error"]["code"]) == (["a"], "invalid")
     assert [each.name for each in inside.iterdir()] == ["a"]
+    limited = bundle(("c", b"1"), ("..", b""), ("d", b"1"))
+    with monkeypatch.context() as patch:
+        patch.setattr(bundles, "MAX_FILES", 2)
+        answer = tus._api.post(url, limited, content_type="application/octet-stream").json()
+    assert [each["path"] for each in answer["files"]] == ["c", ".."]
+    assert "at most 2 files" in answer["error"]["message"]
+    audited = AuditEntry.objects.filter(action="vfolders.write_files").count()
+    tus._api.post(url, bundle(("..", b"")), content_type="application/octet-stream")
+    assert AuditEntry.objects.filter(action="vfolders.write_files").count() == audited
     huge = b'{"path": "b", "size": 2000000}\n'
     assert tus._api.post(url, huge, content_type="application/octet-stream").status_code == 400
