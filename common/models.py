@@ -108,3 +108,13 @@ class ClockReading(models.Model):
 
     def __str__(self) -> str:
         return f"{self.machine}: {self.ahead_s:.0f} s ahead"
+
+    @classmethod
+    def has_jumped(cls) -> bool:
+        """Return True if the clock of this machine jumped since the reading, so that stored timestamps
+        are not shifted yet. One query.
+        """
+        last = cls.objects.first()
+        return (
+            last is not None and last.machine == clock.machine_id() and bool(clock.jump_since(last.ahead_s))
+        )

@@ -18,6 +18,7 @@ from sessions_app.idle import enforcer
 from sessions_app.lifecycle import transitions
 from sessions_app.metrics import collector
 from sessions_app.termination import preemption
+from vfolders import trash
 
 log = structlog.get_logger(__name__)
 
@@ -29,8 +30,7 @@ def handle_clock_jump() -> bool:
 
     After a move to another machine a jump cannot be detected: the reading starts anew.
     """
-    known = ClockReading.objects.first()
-    if known is not None and known.machine == clock.machine_id() and clock.jump_since(known.ahead_s):
+    if ClockReading.has_jumped():
         # Before the locks, as it may take long; if the process dies, the next call repeats it.
         delete_deduplication_keys()
         collector.delete_future_samples(clock.now())
@@ -61,6 +61,7 @@ def _compare_reading() -> bool:
 
 def _shift(step: ClockJump) -> None:
     """Shift all timestamps once, in lock order (ADR 8)."""
+    trash.shift_timestamps(step)
     transitions.shift_timestamps(step)
     enforcer.shift_timestamps(step)
     preemption.shift_timestamps(step)

@@ -7,6 +7,7 @@ termination/test_delayed_stop.py.
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -24,8 +25,12 @@ from sessions_app.metrics import collector
 from sessions_app.models import ComputeSession, KernelMetric, Preemption, SessionIdle
 from sessions_app.queue.holds import release_due_starts
 from sessions_app.reconciler import clock_change, loop
+from tests.factories import actor_for
+from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, measure_nothing_used
+from vfolders import trash
+from vfolders.models import VFolder
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("empty_redis")]
 
@@ -317,6 +322,26 @@ def test_earlier_sessions_stay_ahead_of_those_after_the_jump(
         jump(step)
         run_tick(place.group.pk)
     assert [place.fresh(each).queue_position for each in (first, second)] == [1, 2]
+
+
+def test_folders_stay_in_the_trash_as_long_as_they_did(
+    place: Place, step: timedelta, jump: Jump, tmp_path: Path
+) -> None:
+    make_storage_host(tmp_path)
+    folder = make_folder(place.owner)
+    trashed = trash.trash_folder(actor=actor_for(place.owner), folder_id=folder.pk)
+    VFolder.objects.update(trashed_at=trashed.trashed_at - 3 * HOUR, expires_at=clock.now() + 30 * MINUTE)
+    moved = clock.now() + step
+    with at(moved):
+        jump(step)
+        folder.refresh_from_db()
+        assert abs(folder.expires_at - moved - 30 * MINUTE) < SOON
+        assert trash.delete_expired() == 0
+    with at(moved + 31 * MINUTE):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(clock, "clock_offset", lambda: 0.0)  # jumped, and not shifted yet
+            assert trash.delete_expired() == 0
+        assert trash.delete_expired() == 1
 
 
 def test_on_another_machine_than_before_the_clock_is_looked_at_anew(
