@@ -241,6 +241,12 @@ def _zip_members(file: "_Bounded") -> Iterator[_Member]:
         for info in members:
             if info.flag_bits & 0x1:
                 raise ArchiveRefused(_("The archive is encrypted."), hint=_("Unpack it in a session."))
+            # Of others the library unpacks each read whole, however large that becomes.
+            if info.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
+                raise ArchiveRefused(
+                    _("The archive is compressed by another method than deflate."),
+                    hint=_("Unpack it in a session."),
+                )
             _path_of(info.filename)  # all are checked before the first is written
         for info in members:
             mode = info.external_attr >> 16

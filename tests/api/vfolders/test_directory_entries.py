@@ -155,9 +155,9 @@ def test_deleting_is_undone(people: People, folder: VFolder, inside: Path) -> No
     assert list(inside.iterdir()) == []
 
 
-def zip_of(members: dict[str, bytes]) -> bytes:
+def zip_of(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
     written = io.BytesIO()
-    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(written, "w", method) as archive:
         for name, content in members.items():
             archive.writestr(name, content)
     return written.getvalue()
@@ -224,6 +224,8 @@ def test_bombs_escapes_and_damaged_archives_leave_nothing(
         "absolute.zip": (zip_of({"/etc/evil": b"x"}), "not a path"),
         "dots.tar.gz": (tar_of(member("a"), member("b/../../evil")), "not a path"),
         "bomb.zip": (zip_of({"zeros": bytes(20 * 2**20)}), "times its size"),
+        "lzma.zip": (zip_of({"zeros": bytes(2**20)}, zipfile.ZIP_LZMA), "another method"),
+        "bzip2.zip": (zip_of({"zeros": bytes(2**20)}, zipfile.ZIP_BZIP2), "another method"),
         "many.zip": (zip_of({str(number): b"" for number in range(60)}), "more than 50"),
         "damaged.zip": (whole.replace(whole[100:200], bytes(100)), "damaged"),
         "cut.tar.gz": (tar_of(member("a"))[:40], "damaged"),
