@@ -78,11 +78,12 @@ def measure(folder: VFolder, effort: Effort) -> Usage:
 
 
 def _counted_by_host(folder: VFolder) -> Usage | None:
-    """Return the size that the file system keeps, without a walk; None where it keeps none."""
+    """Return the size that the file system keeps, without a walk; None if it keeps none."""
     backend = storage_of(folder)
     if Capability.USAGE not in backend.capabilities:
         return None
-    return Usage(backend.used_bytes(folder.pk), None, is_complete=True)
+    used = backend.used_bytes(folder.pk)
+    return None if used is None else Usage(used, None, is_complete=True)
 
 
 def store_measurement(folder: VFolder, usage: Usage, *, at: datetime, took_s: float) -> None:

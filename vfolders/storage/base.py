@@ -227,9 +227,9 @@ class StorageBackend(ABC):
         """
         raise NotImplementedError(self)
 
-    def used_bytes(self, folder_id: UUID) -> int:
-        """Return the folder's size as the file system counts it, within a second.
-        Only with Capability.USAGE.
+    def used_bytes(self, folder_id: UUID) -> int | None:
+        """Return the folder's size as the file system counts it, within a second; None if it does not
+        count this folder, e.g. one without a quota. Only with Capability.USAGE.
         """
         raise NotImplementedError(self)
 

@@ -25,7 +25,8 @@ from vfolders import tasks, usage
 from vfolders.files import service
 from vfolders.models import StorageHost, VFolder
 from vfolders.services import create_folder
-from vfolders.storage.base import Effort, Usage
+from vfolders.storage.backends.local import LocalStorage
+from vfolders.storage.base import Capability, Effort, Usage
 from vfolders.trash import delete_folder
 
 KIB = 1024
@@ -59,6 +60,17 @@ def written_by_a_session(folder: VFolder, name: str, size: int) -> Path:
     path = Path(folder.host.config["root"]) / folder.pk.hex / name
     path.write_bytes(b"x" * size)
     return path
+
+
+def test_a_folder_that_its_host_does_not_count_is_counted_here(
+    folder: VFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written_by_a_session(folder, "a", 3 * KIB)
+    monkeypatch.setattr(LocalStorage, "capabilities", frozenset({Capability.USAGE}))
+    monkeypatch.setattr(LocalStorage, "used_bytes", lambda storage, folder_id: None)
+    assert measure_due_folders() == 1
+    folder.refresh_from_db()
+    assert folder.size_bytes == 3 * KIB
 
 
 def test_a_folder_that_cannot_be_counted_stops_no_other(

@@ -116,11 +116,8 @@ class ApiQuotaStorage(NfsStorage):
         with self.opened(folder_id):
             self.write_limit(self.api(), folder_id.hex, quota_bytes)
 
-    def used_bytes(self, folder_id: UUID) -> int:
-        found = self.read_usage(self.api(), folder_id.hex)
-        if found is None:
-            raise StorageUnavailable(_("The file system counts only folders with a quota."))
-        return found
+    def used_bytes(self, folder_id: UUID) -> int | None:
+        return self.read_usage(self.api(), folder_id.hex)
 
     def prepare(self) -> None:
         super().prepare()

@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 from vfolders.storage.backends.mounted import MOUNT_OPTIONS, MountedStorage
 from vfolders.storage.backends.nfs import SERVER
-from vfolders.storage.base import Capability, StorageUnavailable
+from vfolders.storage.base import Capability
 from vfolders.storage.commands import CommandFailed
 from vfolders.storage.kinds import WORD, HostKind, HostSettings, Setting
 
@@ -76,13 +76,16 @@ class GlusterStorage(MountedStorage):
             if "No data available" not in error.message:  # there is none
                 raise
 
-    def used_bytes(self, folder_id: UUID) -> int:
+    def used_bytes(self, folder_id: UUID) -> int | None:
         volume, path = self.settings["volume"], f"/{folder_id.hex}"
-        shown = self._gluster("--xml", "volume", "quota", volume, "list", path)
+        try:
+            shown = self._gluster("--xml", "volume", "quota", volume, "list", path)
+        except CommandFailed as error:
+            if "no quota configured" in error.message.lower():  # on no directory of the volume
+                return None
+            raise
         used = ElementTree.fromstring(shown).findtext(".//limit/used_space")  # noqa: S314  of our own program
-        if used is None or not used.isdigit():
-            raise StorageUnavailable(str(_("The file system counts only folders with a quota.")))
-        return int(used)
+        return int(used) if used is not None and used.isdigit() else None
 
     def _gluster(self, *words: str) -> str:
         return self.commands.run(["gluster", "--mode=script", *words])
