@@ -1,15 +1,19 @@
-"""Storage of one user: limits that apply, and sizes on each host."""
+"""Storage of one user: limits that apply, sizes on each host, and hosts for new folders."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
-from django.db.models import Count, Sum
+from django.db.models import Count, FilteredRelation, Q, Sum
 
 from accounts.core.limits import Level, Limit, LimitState, Scope, StorageLevel
 from accounts.limits import ScopeIds, read_scopes
 from common.actors import Actor
 from vfolders.core.quota_steps import reached_step
-from vfolders.quotas.selectors import byte_limit, policy_limits, stored_folders
+from vfolders.core.states import FolderState
+from vfolders.models import StorageHost
+from vfolders.quotas.selectors import byte_limit, policy_limits
+from vfolders.selectors import NOBODY
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +29,13 @@ class HostPart:
 @dataclass(frozen=True, slots=True)
 class StorageStatus:
     """Limits of bytes of the user, the domain and the user's projects, from the narrowest up; then the
-    user's parts of hosts. `most_folders` is None without a limit.
+    user's parts of hosts. `most_folders` is None without a limit. `open_hosts` are the names of hosts
+    on which folders may be created, the default one first.
     """
 
     limits: tuple[LimitState, ...]
     hosts: tuple[HostPart, ...]
+    open_hosts: tuple[str, ...]
     used_bytes: int
     folder_count: int
     most_folders: int | None
@@ -39,7 +45,12 @@ def storage_status(actor: Actor, project_ids: Collection[int] = ()) -> StorageSt
     """Return the status of the actor, and limits of these projects. Two queries."""
     keys = ScopeIds(domain=actor.domain_id, user=actor.user_id).keys()
     scopes = read_scopes([*keys, *((Level.PROJECT, pk) for pk in project_ids)])
-    hosts = tuple(_host_parts(actor))
+    known = _hosts(actor)
+    hosts = tuple(
+        HostPart(host.name, host.used_bytes, host.folder_count, host.max_user_bytes)
+        for host in known
+        if host.folder_count
+    )
     user = next((scope for scope in scopes if scope.level is Level.USER), None)
     of_hosts = (
         byte_limit(StorageLevel.HOST_USER, part.host, part.limit_bytes, part.used_bytes)
@@ -49,6 +60,11 @@ def storage_status(actor: Actor, project_ids: Collection[int] = ()) -> StorageSt
     return StorageStatus(
         limits=(*reversed(policy_limits(scopes)), *of_hosts),
         hosts=hosts,
+        open_hosts=tuple(
+            host.name
+            for host in sorted(known, key=lambda host: not host.is_default)
+            if host.is_active and not host.error
+        ),
         used_bytes=sum(part.used_bytes for part in hosts),
         folder_count=sum(part.folder_count for part in hosts),
         most_folders=_most_folders(user),
@@ -60,12 +76,14 @@ def filling_limits(status: StorageStatus) -> tuple[LimitState, ...]:
     return tuple(limit for limit in status.limits if reached_step(limit.used, limit.value))
 
 
-def _host_parts(actor: Actor) -> list[HostPart]:
-    own = stored_folders().filter(owner_id=actor.user_id or 0).order_by("host__name")
-    sums = own.values_list("host__name", "host__max_user_bytes").annotate(
-        used=Sum("size_bytes"), count=Count("pk")
-    )
-    return [HostPart(name, used, count, limit) for name, limit, used, count in sums]
+def _hosts(actor: Actor) -> list[Any]:
+    """All hosts by name, with number and bytes of the actor's own folders. One query."""
+    # without those that are being deleted, as `stored_folders`
+    own = Q(folders__owner_id=actor.user_id or NOBODY) & ~Q(folders__state=FolderState.DELETING.value)
+    hosts = StorageHost.objects.annotate(own=FilteredRelation("folders", condition=own))
+    sums = hosts.annotate(used_bytes=Sum("own__size_bytes"), folder_count=Count("own")).order_by("name")
+    columns = ("name", "is_default", "is_active", "error", "max_user_bytes", "used_bytes", "folder_count")
+    return list(sums.values_list(*columns, named=True))
 
 
 def _most_folders(user: Scope | None) -> int | None:

@@ -1,6 +1,6 @@
 """Forms of the Data pages."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django import forms
@@ -33,7 +33,7 @@ class FolderForm(forms.Form):
     project = UncheckedChoice(label=gettext_lazy("Owner"))
     host = UncheckedChoice(required=False, label=gettext_lazy("Storage host"))
 
-    def __init__(self, *arguments: Any, projects: list[str], hosts: list[str], **options: Any) -> None:
+    def __init__(self, *arguments: Any, projects: list[str], hosts: Sequence[str], **options: Any) -> None:
         """`projects` are names of projects in which the user may create shared folders, `hosts` the
         available storage hosts; with fewer than two there is no choice of host.
         """
@@ -55,7 +55,7 @@ class FolderForm(forms.Form):
         return "" if name == OWN else name
 
 
-def _offer_places(form: forms.Form, projects: list[str], hosts: list[str]) -> None:
+def _offer_places(form: forms.Form, projects: list[str], hosts: Sequence[str]) -> None:
     """Offer owners and storage hosts; with fewer than two hosts there is no choice."""
     shared = [(name, _("Everybody’s in {project}").format(project=name)) for name in projects]
     field = form.fields["project"]
@@ -90,7 +90,7 @@ class CloneForm(RenameForm):
     project = UncheckedChoice(label=gettext_lazy("Owner"))
     host = UncheckedChoice(required=False, label=gettext_lazy("Storage host"))
 
-    def __init__(self, *arguments: Any, projects: list[str], hosts: list[str], **options: Any) -> None:
+    def __init__(self, *arguments: Any, projects: list[str], hosts: Sequence[str], **options: Any) -> None:
         super().__init__(*arguments, **options)
         _offer_places(self, projects, hosts)
 

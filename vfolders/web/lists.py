@@ -15,14 +15,20 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop, ngettext
 from django.views.decorators.http import require_GET, require_POST
 
-from accounts.selectors import PROJECT_TITLE, oversees_projects, visible_projects
+from accounts.selectors import (
+    PROJECT_TITLE,
+    cached_projects,
+    oversees_people,
+    oversees_projects,
+    visible_projects,
+)
 from accounts.tenancy.preferences import column_choice
 from accounts.web.chosen_project import chosen_projects
 from common.actors import Actor
 from common.pages.bulk_actions import Outcome, chosen_ids, done_count, run_bulk_action
 from common.pages.csv_export import csv_response
 from common.pages.htmx import is_fragment
-from common.pages.tables import Column, Filter, Listing, Tab, Table, choices_of, define_table
+from common.pages.tables import Choices, Column, Filter, Listing, Tab, Table, choices_of, define_table
 from common.pages.toasts import offer_undo
 from common.rest.actor import actor_of
 from common.templatetags.berth import ago
@@ -108,7 +114,7 @@ def list_context(request: HttpRequest, actor: Actor) -> dict[str, Any]:
     """Return the template context of the list."""
     listing = _listing(request, actor)
     if not is_fragment(request):
-        projects = choices_of(project=(visible_projects(actor), "name", PROJECT_TITLE))["project"]
+        projects = _project_choices(request, actor)
         modes = [(mode.value, _(label)) for mode, label in MODE_LABELS.items()]
         listing.choices = {"mode": modes, "project": [(PERSONAL, _("Personal")), *projects]}
     page = listing.page(folders_in(actor, SHOWN), lambda rows: rows)
@@ -123,6 +129,16 @@ def list_context(request: HttpRequest, actor: Actor) -> dict[str, Any]:
         "is_trash": is_trash,
         "trash_note": _trash_note(actor) if is_trash and rows else "",
     }
+
+
+def _project_choices(request: HttpRequest, actor: Actor) -> Choices:
+    """Return (name, title) of the projects that the user may see, by title. One query; none for those who
+    see only their own.
+    """
+    if oversees_people(request.user):  # type: ignore[arg-type]
+        return choices_of(project=(visible_projects(actor), "name", PROJECT_TITLE))["project"]
+    own = ((each.name, str(each)) for each in cached_projects(request.user))  # type: ignore[arg-type]
+    return sorted(own, key=lambda choice: choice[1].casefold())
 
 
 def _trash_note(actor: Actor) -> str:

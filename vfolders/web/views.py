@@ -1,6 +1,6 @@
 """The Data page and the file browser of a folder."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 from uuid import UUID
 
@@ -46,8 +46,8 @@ ENTRIES_PER_PAGE = 200
 def data(request: HttpRequest) -> HttpResponse:
     """Show the folders; POST creates one."""
     if request.method != "POST":
-        return _data_page(request, _folder_form(request))
-    form = _folder_form(request)
+        return _data_page(request)
+    form = _folder_form(request, storage_host_names())
     if not form.is_valid():
         return _data_page(request, form, status=422)
     try:
@@ -171,22 +171,27 @@ def delete_entry(request: HttpRequest, folder_id: UUID) -> HttpResponse:
     return render(request, "vfolders/delete_entry.html", context)
 
 
-def _data_page(request: HttpRequest, form: FolderForm, status: int = 200) -> HttpResponse:
+def _data_page(request: HttpRequest, form: FolderForm | None = None, status: int = 200) -> HttpResponse:
+    """Return the page with this form, or an empty one."""
     actor = actor_of(request)
-    invitations = [] if is_fragment(request) else invitation_rows(actor)
-    context = {"form": form, "invitations": invitations, **lists.list_context(request, actor)}
+    context = lists.list_context(request, actor)
     if not is_fragment(request):
         projects = cached_projects(request.user)  # type: ignore[arg-type]
-        context["storage"] = storage_status(actor, [project.pk for project in projects])
+        storage = storage_status(actor, [project.pk for project in projects])
+        context |= {
+            "form": form or _folder_form(request, storage.open_hosts),
+            "invitations": invitation_rows(actor),
+            "storage": storage,
+        }
     return render_page_or_fragment(
         request, "vfolders/data.html", "vfolders/_folders.html", context, status=status
     )
 
 
-def _folder_form(request: HttpRequest) -> FolderForm:
+def _folder_form(request: HttpRequest, hosts: Sequence[str]) -> FolderForm:
     projects = [project.name for project in cached_projects(request.user)]  # type: ignore[arg-type]
     typed = request.POST if request.method == "POST" else None
-    return FolderForm(typed, projects=projects, hosts=storage_host_names())
+    return FolderForm(typed, projects=projects, hosts=hosts)
 
 
 def _mark(form: FolderForm, refusal: BerthError) -> None:
