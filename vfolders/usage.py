@@ -56,13 +56,24 @@ def measure_due_folders(host_id: int) -> int:
         if folder is None:
             break
         try:
-            files_of(folder).expire_trash(now_s=clock.now().timestamp())
             measure(folder, BACKGROUND)
             done += 1
         except Exception as error:
             log.warning("folder.measure_failed", folder_id=str(folder.pk), error=str(error), exc_info=error)
             VFolder.objects.filter(pk=folder.pk).update(measure_at=clock.now() + LONGEST_INTERVAL)
+            continue
+        _expire_trash(folder)
     return done
+
+
+def _expire_trash(folder: VFolder) -> None:
+    """Remove what has been in the folder's trash for too long. On its own and after the measurement,
+    because a session that goes on writing there makes it fail.
+    """
+    try:
+        files_of(folder).expire_trash(now_s=clock.now().timestamp())
+    except Exception as error:
+        log.warning("folder.expire_failed", folder_id=str(folder.pk), error=str(error), exc_info=error)
 
 
 def _due_folders() -> QuerySet[VFolder]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from vfolders.core.paths import ROOT, TRASH, EntryPath
+from vfolders.core.paths import MAX_DEPTH, ROOT, TRASH, EntryPath
 from vfolders.storage import trash
 from vfolders.storage.backends.local import LocalStorage
 from vfolders.storage.base import BACKGROUND, EntryExists, EntryMissing, WrongKind
@@ -161,6 +161,15 @@ def test_deleted_entries_return_with_their_content_and_expire(storage: LocalStor
     assert files.expire_trash(now_s=time.time()) == 0
     assert files.expire_trash(now_s=time.time() + trash.KEPT_S + 10) == 1
     assert files.measure(BACKGROUND).file_count == 0
+
+
+def test_a_way_that_a_session_dug_in_the_trash_is_followed_no_deeper_than_any_path(
+    storage: LocalStorage,
+) -> None:
+    files, inside = new_folder(storage)
+    inside.joinpath(TRASH, trash.new_batch(), *["d"] * 500).mkdir(parents=True)
+    (batch,) = files.trashed()
+    assert [len(path) for path in batch.paths] == [MAX_DEPTH + 1]
 
 
 def test_a_trash_that_a_session_replaced_by_a_link_is_not_used(storage: LocalStorage, tmp_path: Path) -> None:

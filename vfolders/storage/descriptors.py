@@ -130,17 +130,17 @@ class StillChanging(OSError):
     """A directory could not be emptied in time: it is being written to, or it is very large."""
 
 
-def remove(parent: int, name: str) -> None:
+def remove(parent: int, name: str, *, within_s: float = _REMOVAL_DEADLINE_S) -> None:
     """Remove `name` from `parent`: a file or link, or a directory with all its content, to any
     depth.
 
-    Raises StillChanging; the next call continues.
+    Raises StillChanging if that takes longer; the next call continues.
     """
     if not stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
         os.unlink(name, dir_fd=parent)
         return
 
-    deadline = time.monotonic() + _REMOVAL_DEADLINE_S
+    deadline = time.monotonic() + within_s
     while True:
         _unlock(parent, name)
         with closing(open_directory(parent, name)) as top:

@@ -14,12 +14,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from vfolders.core.paths import ROOT, TRASH, EntryPath
+from vfolders.core.paths import MAX_DEPTH, ROOT, TRASH, EntryPath
 from vfolders.storage import descriptors, trees
 from vfolders.storage.descriptors import Owner, closing
 from vfolders.storage.trees import NameTaken, Placing
 
 KEPT_S = 7 * 24 * 3600
+EXPIRY_S = 20.0
 _BATCH = re.compile(r"(\d{10})-[0-9a-f]{12}")
 
 
@@ -71,13 +72,16 @@ def batches(folder: int) -> list[Batch]:
 
 
 def expire(folder: int, *, now_s: float) -> int:
-    """Remove the batches older than KEPT_S; return their number. Raises StillChanging."""
+    """Remove the batches older than KEPT_S; return their number. Raises StillChanging after EXPIRY_S:
+    the next call continues.
+    """
+    ends_at = time.monotonic() + EXPIRY_S
     try:
         with descriptors.descend(folder, (TRASH,)) as waste:
             old = [name for name in os.listdir(waste) if is_batch(name) and int(name[:10]) < now_s - KEPT_S]
             for name in old:
                 with suppress(FileNotFoundError):
-                    descriptors.remove(waste, name)
+                    descriptors.remove(waste, name, within_s=ends_at - time.monotonic())
     except (FileNotFoundError, NotADirectoryError):
         return 0
     return len(old)
@@ -97,12 +101,18 @@ def _first_paths(top: int, most: int = 20) -> tuple[EntryPath, ...]:
     content: those above are only the way to what was deleted.
     """
     path: EntryPath = ROOT
-    while True:
-        with descriptors.descend(top, path) as directory:
+    directory = os.dup(top)
+    try:
+        while True:
             names = sorted(os.listdir(directory))
-            if len(names) != 1 or not _has_content(directory, names[0]):
+            # A session can make it deeper than any entry that Berth has put there.
+            if len(names) != 1 or len(path) == MAX_DEPTH or not _has_content(directory, names[0]):
                 return tuple((*path, name) for name in names[:most])
-        path = (*path, names[0])
+            below = descriptors.open_directory(directory, names[0])
+            os.close(directory)
+            directory, path = below, (*path, names[0])
+    finally:
+        os.close(directory)
 
 
 def _has_content(parent: int, name: str) -> bool:

@@ -1,6 +1,7 @@
 """Sizes of folders are measured, stored, shown, and checked against limits."""
 
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -25,6 +26,7 @@ from vfolders import tasks, usage
 from vfolders.files import service
 from vfolders.models import StorageHost, VFolder
 from vfolders.services import create_folder
+from vfolders.storage import descriptors, trash
 from vfolders.storage.backends.local import LocalStorage
 from vfolders.storage.base import Capability, Effort, Usage
 from vfolders.trash import delete_folder
@@ -71,6 +73,22 @@ def test_a_folder_that_its_host_does_not_count_is_counted_here(
     assert measure_due_folders() == 1
     folder.refresh_from_db()
     assert folder.size_bytes == 3 * KIB
+
+
+def test_a_session_that_writes_into_the_trash_hides_no_size(
+    folder: VFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = written_by_a_session(folder, "a", KIB).parent / trash.TRASH / "0000000001-aaaaaaaaaaaa"
+    (old / "kept").mkdir(parents=True)
+
+    def write_again(directory: int, deadline: float) -> None:
+        assert deadline < time.monotonic() + 30
+        raise descriptors.StillChanging(old.name)
+
+    monkeypatch.setattr(descriptors, "_empty", write_again)
+    assert measure_due_folders() == 1
+    folder.refresh_from_db()
+    assert folder.size_bytes == KIB
 
 
 def test_a_folder_that_cannot_be_counted_stops_no_other(
