@@ -1,5 +1,6 @@
 """Uploads of a whole file in the body of one request."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from uuid import uuid4
@@ -19,7 +20,7 @@ from vfolders.storage.staging import Published, Staging
 from vfolders.uploads.receiving import SYNC_S, Meter, Receiver
 
 
-async def receive_file(
+async def receive_file(  # noqa: PLR0913 -- all by name
     body: RequestBody,
     *,
     actor: Actor,
@@ -28,10 +29,11 @@ async def receive_file(
     watch: AccessWatch,
     if_exists: IfExists = IfExists.REPLACE,
     modified_s: float | None = None,
+    require: Callable[[], None] = lambda: None,
 ) -> Published:
     """Create or replace the file `path` with the body; missing parents are created. Until the end
     readers see the old content, which stays if anything fails. `modified_s` is the time of its last
-    change, in seconds since 1970; None: now.
+    change, in seconds since 1970; None: now. `require` raises if the whole file may not get its name.
 
     Raises what `Receiver.receive` and `Staging.publish` raise.
     """
@@ -44,6 +46,7 @@ async def receive_file(
         try:
             await Receiver(calls, staged, meter=meter, watch=watch).receive(body)
             await in_own_thread(watch.check)
+            await in_own_thread(require)
             if modified_s is not None:
                 staged.set_modified(modified_s)
             publish = partial(staging.publish, staged, place, if_exists)

@@ -39,11 +39,13 @@ from common.token_scopes import FOR_FOLDERS, TokenScope
 from vfolders.access_watch import AccessWatch
 from vfolders.core.paths import ROOT, UnsafePath
 from vfolders.core.permissions import Action
+from vfolders.core.uploads import IfExists
 from vfolders.files import service
 from vfolders.files.http_download import download
 from vfolders.files.operations import Wish, operate
 from vfolders.models import FileOperation, VFolder
 from vfolders.selectors import access_folder
+from vfolders.storage.base import EntryExists
 from vfolders.storage.trees import NameTaken
 from vfolders.uploads.whole_files import receive_file
 from vfolders.webdav import bodies, conditions, locks, multistatus, properties
@@ -116,6 +118,12 @@ class DavView(APIView):
         self._require_change(resource, folder, is_deep=False, is_member=not resource.is_there)
         watch = AccessWatch(self._actor, folder.pk, Action.WRITE, login=request_login(request))
         modified_s = _modified_s(request)
+        if_exists = IfExists.REFUSE if _is_for_new(request) else IfExists.REPLACE
+
+        def require() -> None:
+            """Look again when the body is here, which may have taken hours."""
+            now = find(self._actor, resource.address)
+            self._require_change(now, folder, is_deep=False, is_member=not now.is_there)
 
         async def receive(body: RequestBody) -> Answer:
             try:
@@ -125,9 +133,13 @@ class DavView(APIView):
                     folder=folder,
                     path=resource.path,
                     watch=watch,
+                    if_exists=if_exists,
                     modified_s=modified_s,
+                    require=require,
                 )
             except BerthError as error:
+                if isinstance(error, EntryExists):
+                    error = _changed()
                 content = _error_body(error).encode()
                 return Answer(_status(error), content, {"Content-Type": CONTENT_TYPE})
             headers = {"ETag": f'"{published.entry.etag}"'}
@@ -344,7 +356,7 @@ class DavView(APIView):
             raise PreconditionFailed(_("No list of conditions of the If header holds."))
         wanted, unwanted = headers.get("If-Match", ""), headers.get("If-None-Match", "")
         if (wanted and not _matches(wanted, resource)) or (unwanted and _matches(unwanted, resource)):
-            raise PreconditionFailed(_("The file has changed meanwhile, or exists already."))
+            raise _changed()
         return conditions.submitted_tokens(lists)
 
     def _has_token(self, resource: Resource) -> Callable[[str, str], bool]:
@@ -501,6 +513,15 @@ def _modified_s(request: Request) -> float | None:
     """
     match = re.fullmatch(r"(\d{1,11})(\.\d{1,9})?", request.headers.get("X-OC-Mtime", ""), re.ASCII)
     return float(match[0]) if match else None
+
+
+def _is_for_new(request: Request) -> bool:
+    """Return True if the request is only to create, not to replace."""
+    return request.headers.get("If-None-Match", "").strip() == "*"
+
+
+def _changed() -> PreconditionFailed:
+    return PreconditionFailed(_("The file has changed meanwhile, or exists already."))
 
 
 def _matches(header: str, resource: Resource) -> bool:

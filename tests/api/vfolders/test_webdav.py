@@ -9,7 +9,10 @@ from uuid import UUID
 import pytest
 from django.test import Client
 
+from common import clock
 from common.actors import Actor
+from common.db.streaming import in_own_thread
+from common.rest.request_body import RequestBody
 from common.token_scopes import TokenScope
 from tests.conftest import People
 from tests.factories import make_token
@@ -20,6 +23,7 @@ from vfolders.files import operations
 from vfolders.files.turns import turn
 from vfolders.models import DavLock, FileOperation, VFolder
 from vfolders.selectors import mount_source
+from vfolders.uploads.receiving import Receiver
 
 pytestmark = [
     pytest.mark.django_db,
@@ -214,6 +218,33 @@ def test_copies_of_one_user_leave_turns_to_others(people: People, folder: VFolde
         with turn(people.outsider.pk), turn(people.outsider.pk), turn(people.project_admin.pk) as is_mine:
             assert not is_mine
     assert dav("COPY", "data/c", destination="/dav/data/b").status_code == 201
+
+
+@pytest.mark.parametrize("what", ["new", "unchanged", "unlocked"])
+def test_conditions_and_locks_are_looked_at_again_when_the_body_is_here(
+    people: People, folder: VFolder, dav: Dav, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    file = Path(mount_source(folder)) / "a"
+    headers = {"if_none_match": "*"} if what == "new" else {}
+    if what == "unchanged":
+        headers = {"if_match": dav("PUT", "data/a", b"old")["ETag"]}
+    receive = Receiver.receive
+
+    def change() -> None:
+        if what == "unlocked":
+            lock = {"path": "a", "is_exclusive": True, "is_deep": False, "user": people.outsider}
+            DavLock.objects.create(folder=folder, expires_at=clock.now() + timedelta(hours=1), **lock)
+        else:
+            file.write_bytes(b"other")
+
+    async def receive_slowly(self: Receiver, body: RequestBody) -> None:
+        await receive(self, body)
+        await in_own_thread(change)
+
+    monkeypatch.setattr(Receiver, "receive", receive_slowly)
+
+    assert dav("PUT", "data/a", b"mine", **headers).status_code == (423 if what == "unlocked" else 412)
+    assert what == "unlocked" or file.read_bytes() == b"other"
 
 
 def test_windows_and_macos_get_what_they_look_for(dav: Dav) -> None:
