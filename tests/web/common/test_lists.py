@@ -178,29 +178,28 @@ def test_folders_are_found_and_sorted(people: People, folders: list[VFolder], br
     ]
 
 
-def test_many_folders_are_deleted_by_typing_how_many(
+def test_what_is_refused_to_one_of_many_folders_is_said_at_it(
     people: People, folders: list[VFolder], browser_of: BrowserOf
 ) -> None:
     browser = browser_of(people.member)
     ids = [str(folder.pk) for folder in folders] + [str(uuid4())]
     page = text_of(browser, "/data/")
-    assert f'form="delete-many" name="folder" value="{ids[0]}"' in page
+    assert f'form="folders-form" name="folder" value="{ids[0]}"' in page
     assert ids[2] not in re.findall(r'name="folder" value="([^"]+)"', page)  # a member may not delete it
 
-    asked = browser.post("/data/delete/", {"folder": ids, "back": "q=x"})
-    wrong = browser.post("/data/delete/", {"folder": ids, "confirm": "delete"})
-    assert "Delete 4 folders?" in asked.content.decode()
-    assert 'href="/data/?q=x"' in asked.content.decode()
-    assert (asked.status_code, wrong.status_code) == (200, 422)
+    trashed = browser.post("/data/trash/", {"folder": ids, "back": "q=x"}).content.decode()
+    wrong = browser.post("/data/purge/", {"folder": ids, "confirm": "delete"})
+    assert "2 of 4 in the trash" in trashed
+    assert "You may not delete the folder “shared”" in trashed
+    assert 'href="/data/?q=x"' in trashed
     assert "nothing was deleted" in wrong.content.decode()
-    assert VFolder.objects.filter(state="ready").count() == 3
+    assert VFolder.objects.filter(state="trashed").count() == 2
 
-    done = browser.post("/data/delete/", {"folder": ids, "confirm": "delete 4"}).content.decode()
+    done = browser.post("/data/purge/", {"folder": ids, "confirm": "delete 4"}).content.decode()
 
-    assert "2 of 4 deleted" in done
-    assert "You may not delete the folder “shared”" in done
-    assert [folder.name for folder in VFolder.objects.filter(state="ready")] == ["shared"]
-    assert "Choose the folders first" in browser.post("/data/delete/", follow=True).content.decode()
+    assert "2 of 4 removed for ever" in done
+    assert [folder.name for folder in VFolder.objects.exclude(state="deleting")] == ["shared"]
+    assert "Choose the folders first" in browser.post("/data/purge/", follow=True).content.decode()
 
 
 # Images
