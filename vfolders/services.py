@@ -8,6 +8,7 @@ from uuid import UUID
 
 import structlog
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from accounts.admission_gate import precede_admissions
@@ -233,22 +234,35 @@ def folder_is_gone() -> Conflict:
     )
 
 
-def purge_folders() -> int:
-    """Remove the files, then the rows, of all folders in DELETING; return the number removed.
+def hosts_to_purge() -> list[int]:
+    """Return ids of the storage hosts with folders in DELETING. One query."""
+    return list(_deleted_folders().order_by("host_id").values_list("host_id", flat=True).distinct())
 
-    May run twice at once; a folder whose host fails now is left for the next run.
+
+def purge_folders(host_id: int | None = None) -> int:
+    """Remove the files, then the rows, of all folders in DELETING, or of those on one host; return the
+    number removed.
+
+    May run twice at once; a folder that fails now is left for the next run.
     """
     purged = 0
-    for folder in VFolder.objects.filter(state=FolderState.DELETING.value).select_related("host"):
+    on_hosts = {} if host_id is None else {"host_id": host_id}
+    for folder in _deleted_folders().filter(**on_hosts).select_related("host"):
         try:
             remove_files(folder)
-        except BerthError as error:
-            log.warning("folder.purge_failed", folder_id=str(folder.pk), error=error.message)
+        except Exception as error:
+            log.warning("folder.purge_failed", folder_id=str(folder.pk), error=str(error), exc_info=error)
+            if calls_of(folder.host).is_stalled():
+                break
             continue
         VFolder.objects.filter(pk=folder.pk).delete()
         log.info("folder.purged", folder_id=str(folder.pk), actor=SYSTEM.label)
         purged += 1
     return purged
+
+
+def _deleted_folders() -> QuerySet[VFolder]:
+    return VFolder.objects.filter(state=FolderState.DELETING.value)
 
 
 def make_files(folder: VFolder) -> None:

@@ -17,14 +17,19 @@ from vfolders.uploads import resumable
 
 
 @shared_task(name=TaskName.PURGE_FOLDERS.value, soft_time_limit=1800, time_limit=1860)
-def purge_folders() -> None:
-    """Delete what has been in the trash long enough, and purge deleted folders, unless the previous round
-    is still running: a large folder takes long to remove.
+def purge_folders(host_id: int | None = None) -> None:
+    """Purge the deleted folders of one storage host, unless its previous round is still running: a large
+    folder takes long to remove. Without a host, delete what has been in the trash long enough, and
+    enqueue one task for each host with deleted folders, so that one that stalls delays only itself.
     """
-    with try_exclusive("vfolders.purge") as is_mine:
+    if host_id is None:
+        trash.delete_expired()
+        for waiting in services.hosts_to_purge():
+            enqueue_on_commit(TaskName.PURGE_FOLDERS, host_id=waiting)
+        return
+    with try_exclusive(f"vfolders.purge.{host_id}") as is_mine:
         if is_mine:
-            trash.delete_expired()
-            services.purge_folders()
+            services.purge_folders(host_id)
 
 
 @shared_task(name=TaskName.CLONE_FOLDERS.value, soft_time_limit=6 * 3600, time_limit=6 * 3600 + 60)

@@ -128,5 +128,5 @@ def _move(actor: Actor, folder: VFolder, to: FolderState, action: str) -> VFolde
         moved = lifecycle.transition(folder.pk, to=to, actor=actor)
         audit_log.record(actor=actor, action=action, target=moved)
         if to is FolderState.DELETING:
-            enqueue_on_commit(TaskName.PURGE_FOLDERS)
+            enqueue_on_commit(TaskName.PURGE_FOLDERS, host_id=folder.host_id)
     return moved

@@ -243,15 +243,15 @@ def test_one_round_sets_up_isolation_at_a_time(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_deleted_folder_is_purged_unless_another_round_is_at_it(tmp_path: Path) -> None:
-    make_storage_host(tmp_path)
+    host = make_storage_host(tmp_path)
     owner = factories.make_user()
     kept, gone = make_folder(owner), make_folder(owner)
     folder_trash.delete_folder(actor=factories.actor_for(owner), folder_id=gone.pk)
-    with somebody_at("vfolders.purge"):
-        purge_folders()
+    with somebody_at(f"vfolders.purge.{host.pk}"):
+        purge_folders(host.pk)
     assert VFolder.objects.filter(pk=gone.pk).exists()
 
-    purge_folders()
+    purge_folders(host.pk)
     assert list(VFolder.objects.values_list("pk", flat=True)) == [kept.pk]
 
 

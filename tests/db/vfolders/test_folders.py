@@ -30,6 +30,7 @@ from vfolders.selectors import (
     own_folders,
     visible_folders,
 )
+from vfolders.storage.backends.local import LocalStorage
 from vfolders.storage.base import StorageUnavailable
 
 pytestmark = pytest.mark.django_db
@@ -238,6 +239,24 @@ def test_a_folder_of_a_host_that_is_away_is_purged_later(people: People, host: S
     assert services.purge_folders() == 0
     StorageHost.objects.update(config={"root": present})
     assert services.purge_folders() == 1
+
+
+def test_a_folder_that_cannot_be_purged_stops_no_other(
+    people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad, good = make_folder(people.member, name="bad"), make_folder(people.member, name="good")
+    for folder in (bad, good):
+        trash.delete_folder(actor=actor_for(people.member), folder_id=folder.pk)
+    delete = LocalStorage.delete_folder
+
+    def answer_oddly_for_one(storage: LocalStorage, folder_id: uuid.UUID) -> None:
+        if folder_id == bad.pk:
+            raise KeyError("data")
+        delete(storage, folder_id)
+
+    monkeypatch.setattr(LocalStorage, "delete_folder", answer_oddly_for_one)
+    assert services.purge_folders() == 1
+    assert list(VFolder.objects.all()) == [bad]
 
 
 def test_deletion_is_refused_while_a_guard_objects(people: People, guard_that_objects: None) -> None:
