@@ -56,13 +56,24 @@ def mount_once(
     processes at once. Raises CommandFailed.
     """
     os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
-    with _locked(f"{target}.lock"):
-        if is_mounted(target):
-            if not _is_broken(target):
-                return
-            unmount(target, commands)
-        os.makedirs(target, mode=0o700, exist_ok=True)
-        commands.run(command, environment=environment)
+    with locked(target):
+        mount_locked(target, command, commands, environment=environment)
+
+
+def mount_locked(
+    target: str,
+    command: Sequence[str],
+    commands: Commands,
+    *,
+    environment: Mapping[str, str] | None = None,
+) -> None:
+    """Do as `mount_once`, for a caller that holds the lock of the target."""
+    if is_mounted(target):
+        if not _is_broken(target):
+            return
+        unmount(target, commands)
+    os.makedirs(target, mode=0o700, exist_ok=True)
+    commands.run(command, environment=environment)
 
 
 def unmount(target: str, commands: Commands, *, is_lazy: bool = True) -> None:
@@ -88,8 +99,9 @@ def _is_broken(target: str) -> bool:
 
 
 @contextmanager
-def _locked(path: str) -> Iterator[None]:
-    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def locked(target: str) -> Iterator[None]:
+    """Keep all processes of this machine from mounting at the target until the block ends."""
+    lock = os.open(f"{target}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

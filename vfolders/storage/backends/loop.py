@@ -6,7 +6,8 @@ still uses it, is mounted from that device and never a second time.
 """
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from uuid import UUID
 
 from django.utils.translation import gettext_lazy as _
@@ -71,13 +72,18 @@ class LoopStorage(DirectoryStorage):
             self._mount(folder_id)
 
     def _mount(self, folder_id: UUID) -> None:
-        target, image = self._path(folder_id), self._image(folder_id)
-        if mounts.is_mounted(target):
+        if mounts.is_mounted(self._path(folder_id)):
             return
+        with mounts.locked(self._path(folder_id)):
+            if os.path.exists(self._image(folder_id)):  # it may have been deleted meanwhile
+                self._mount_locked(folder_id)
+
+    def _mount_locked(self, folder_id: UUID) -> None:
+        target, image = self._path(folder_id), self._image(folder_id)
         device = self._device(folder_id)
         options = f"{mounts.SAFE_OPTIONS}{'' if device else ',loop'}"
         command = ["mount", "-t", "ext4", "-o", options, device or image, target]
-        mounts.mount_once(target, command, self._commands)
+        mounts.mount_locked(target, command, self._commands)
         with suppress(OSError):
             os.rmdir(os.path.join(target, "lost+found"))
         with translated(FOLDER_ROOT), closing(self._open_folder(folder_id)) as folder:
@@ -91,7 +97,7 @@ class LoopStorage(DirectoryStorage):
         return shown.split()[0] if shown.split() else ""
 
     def delete_folder(self, folder_id: UUID) -> None:
-        with self.opened_root() as root, translated(FOLDER_ROOT):
+        with self.opened_root() as root, translated(FOLDER_ROOT), mounts.locked(self._path(folder_id)):
             mounts.unmount(self._path(folder_id), self._commands)
             for name in (f"{folder_id.hex}.img", f"{folder_id.hex}.img.new", f"{folder_id.hex}.lock"):
                 with suppress(FileNotFoundError):
@@ -101,43 +107,67 @@ class LoopStorage(DirectoryStorage):
 
     def set_quota(self, folder_id: UUID, quota_bytes: int | None) -> None:
         """Resize the image: while it is mounted if the kernel can, else between two mounts. Raises Conflict if
-        a session uses the folder then, StorageFull if its content is larger.
+        a session uses the folder then, StorageUnavailable if its content is larger; a repetition tries again.
         """
         image, size = self._image(folder_id), self._size(quota_bytes)
-        with translated(FOLDER_ROOT):
+        with translated(FOLDER_ROOT), mounts.locked(self._path(folder_id)):
             present = os.path.getsize(image)
-        if size == present or (size > present and self._grow(folder_id, size)):
-            return
-        mounts.unmount(self._path(folder_id), self._commands)
-        try:
-            if self._device(folder_id):
-                raise Conflict(
-                    str(
-                        _(
-                            "A session uses the folder, and this machine resizes it only while it is not in use."
-                        )
-                    ),
-                    hint=str(_("Try again when the session has ended.")),
-                    code="folder_in_use",
-                )
-            self._commands.run(["e2fsck", "-f", "-p", image], good_codes=(0, 1))
-            if size > present:
-                os.truncate(image, size)
-            self._commands.run(["resize2fs", image, f"{size // 1024}K"])
-            os.truncate(image, size)
-        finally:
-            self._mount(folder_id)
+            # A crash may have left a larger image; ext4 leaves out a last group that is too small.
+            is_whole = self._file_system_bytes(self._device(folder_id) or image) >= present - present // 64
+            if (size == present and is_whole) or (size >= present and self._grow(folder_id, size)):
+                return
+            mounts.unmount(self._path(folder_id), self._commands)
+            try:
+                self._resize_unmounted(folder_id, size)
+            finally:
+                self._mount_locked(folder_id)
 
     def _grow(self, folder_id: UUID, size: int) -> bool:
         """Grow the mounted image; False if the kernel refuses (it needs CAP_SYS_RESOURCE)."""
-        os.truncate(self._image(folder_id), size)
         device = self._device(folder_id)
+        if not device:
+            return False
         try:
-            self._commands.run(["losetup", "--set-capacity", device])
-            self._commands.run(["resize2fs", device])
+            with self._resized(self._image(folder_id), size, device):
+                self._commands.run(["losetup", "--set-capacity", device])
+                self._commands.run(["resize2fs", device])
         except CommandFailed:
             return False
         return True
+
+    def _resize_unmounted(self, folder_id: UUID, size: int) -> None:
+        if self._device(folder_id):
+            raise Conflict(
+                str(_("A session uses the folder, and this machine resizes it only while it is not in use.")),
+                hint=str(_("Try again when the session has ended.")),
+                code="folder_in_use",
+            )
+        image = self._image(folder_id)
+        self._commands.run(["e2fsck", "-f", "-p", image], good_codes=(0, 1))
+        with self._resized(image, size, image):
+            self._commands.run(["resize2fs", image, f"{size // 1024}K"])
+
+    @contextmanager
+    def _resized(self, image: str, size: int, shown_by: str) -> Iterator[None]:
+        """Give the image this size: a larger one before the block, a smaller one after it. If the block fails,
+        it is as large as before, or as its file system has become.
+        """
+        present = os.path.getsize(image)
+        os.truncate(image, max(size, present))
+        try:
+            yield
+        except BaseException:
+            os.truncate(image, max(present, self._file_system_bytes(shown_by)))
+            raise
+        os.truncate(image, size)
+
+    @staticmethod
+    def _file_system_bytes(path: str) -> int:
+        """Return the size that the ext4 in the image or device gives itself."""
+        with open(path, "rb") as file:
+            block = os.pread(file.fileno(), 1024, 1024)
+        low, scale, high = (int.from_bytes(block[at : at + 4], "little") for at in (4, 24, 0x150))
+        return (high << 32 | low) * (1024 << scale)
 
     def used_bytes(self, folder_id: UUID) -> int:
         with self.opened(folder_id) as folder:
