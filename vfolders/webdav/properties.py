@@ -5,11 +5,11 @@ WebDAV. Other ways of changing a folder do not know them.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 from django.db import transaction
-from django.db.models import Q, Value
-from django.db.models.functions import Concat, Length, Substr
+from django.db.models import Count, Q, QuerySet, Sum, Value
+from django.db.models.functions import Coalesce, Concat, Length, Substr
 from django.utils.translation import gettext as _
 
 from common.db.advisory_locks import LockTimeout, lock_exclusive
@@ -19,7 +19,9 @@ from vfolders.models import DavProperty, VFolder
 from vfolders.webdav.bodies import PropertyUpdate
 from vfolders.webdav.locks import key_of
 
-MAX_PROPERTIES = 20_000
+MAX_PROPERTIES, MAX_MEGABYTES = 20_000, 16
+"""In one folder; of names and values, in characters."""
+BATCH = 1000
 WAIT_S = 5.0
 
 
@@ -40,7 +42,7 @@ def properties_in(folder: VFolder, directory: EntryPath) -> Mapping[str, dict[st
 
 
 @transaction.atomic
-def update_properties(folder: VFolder, path: EntryPath, updates: Iterable[PropertyUpdate]) -> None:
+def update_properties(folder: VFolder, path: EntryPath, updates: Sequence[PropertyUpdate]) -> None:
     """Set and remove properties of the entry, in order. Raises LimitExceeded, Conflict."""
     key = key_of(path)
     _serialise(folder)
@@ -51,22 +53,32 @@ def update_properties(folder: VFolder, path: EntryPath, updates: Iterable[Proper
             )
         else:
             DavProperty.objects.filter(folder=folder, path=key, name=update.name).delete()
-    if DavProperty.objects.filter(folder=folder).count() > MAX_PROPERTIES:
-        raise LimitExceeded(
-            _("There are {count} properties of WebDAV clients in the folder already.").format(
-                count=MAX_PROPERTIES
-            )
-        )
+    if any(update.xml for update in updates):
+        _require_room(DavProperty.objects.filter(folder=folder))
+
+
+def require_room(
+    source: VFolder, path: EntryPath, destination: VFolder, to: EntryPath, *, is_deep: bool = True
+) -> None:
+    """Require that the properties of the entry fit in where it is to be copied, instead of those of
+    what is there. Raises LimitExceeded.
+    """
+    new = DavProperty.objects.filter(_place(path, is_deep=is_deep), folder=source)
+    staying = DavProperty.objects.filter(folder=destination).exclude(_at_or_below(to))
+    _require_room(new, staying)
 
 
 @transaction.atomic
 def move_properties(source: VFolder, path: EntryPath, destination: VFolder, to: EntryPath) -> None:
-    """Give the properties at and below `path` to the entry's new place; those that were there go."""
+    """Give the properties at and below `path` to the entry's new place; those that were there go.
+    Raises LimitExceeded, Conflict.
+    """
+    if source.pk != destination.pk:
+        _serialise(destination)
+        require_room(source, path, destination, to)
     forget_properties(destination, to)
-    old, new = key_of(path), key_of(to)
-    rest = Substr("path", Length(Value(old)) + 1)
     moved = DavProperty.objects.filter(_at_or_below(path), folder=source)
-    moved.update(folder=destination, path=Concat(Value(new), rest))
+    moved.update(folder=destination, path=_moved_path(path, to))
 
 
 @transaction.atomic
@@ -74,21 +86,42 @@ def copy_properties(
     source: VFolder, path: EntryPath, destination: VFolder, to: EntryPath, *, is_deep: bool
 ) -> None:
     """Give copies of the properties at `path`, with `is_deep` also of those below it, to the copied
-    entry.
+    entry. Raises LimitExceeded, Conflict.
     """
+    _serialise(destination)
+    require_room(source, path, destination, to, is_deep=is_deep)
     forget_properties(destination, to)
-    old, new = key_of(path), key_of(to)
-    place = _at_or_below(path) if is_deep else Q(path=old)
-    rows = DavProperty.objects.filter(place, folder=source)[:MAX_PROPERTIES]
+    rows = DavProperty.objects.filter(_place(path, is_deep=is_deep), folder=source)
+    copies = rows.annotate(new_path=_moved_path(path, to)).values_list("new_path", "name", "xml")
     DavProperty.objects.bulk_create(
-        DavProperty(folder=destination, path=new + row.path[len(old) :], name=row.name, xml=row.xml)
-        for row in rows
+        [DavProperty(folder=destination, path=new, name=name, xml=xml) for new, name, xml in copies],
+        batch_size=BATCH,
     )
 
 
 def forget_properties(folder: VFolder, path: EntryPath) -> None:
     """Delete the properties of an entry that is gone, and of those below it."""
     DavProperty.objects.filter(_at_or_below(path), folder=folder).delete()
+
+
+def _require_room(*parts: QuerySet[DavProperty]) -> None:
+    size = Length("name") + Length("xml")
+    sums = [rows.aggregate(count=Count("pk"), length=Coalesce(Sum(size), 0)) for rows in parts]
+    count, length = sum(each["count"] for each in sums), sum(each["length"] for each in sums)
+    if count > MAX_PROPERTIES or length > MAX_MEGABYTES * 2**20:
+        raise LimitExceeded(
+            _(
+                "The properties that WebDAV clients keep in the folder would exceed {count} or {megabytes} MB."
+            ).format(count=MAX_PROPERTIES, megabytes=MAX_MEGABYTES)
+        )
+
+
+def _moved_path(path: EntryPath, to: EntryPath) -> Concat:
+    return Concat(Value(key_of(to)), Substr("path", len(key_of(path)) + 1))
+
+
+def _place(path: EntryPath, *, is_deep: bool) -> Q:
+    return _at_or_below(path) if is_deep else Q(path=key_of(path))
 
 
 def _at_or_below(path: EntryPath) -> Q:

@@ -278,7 +278,10 @@ class DavView(APIView):
         self, source: Resource, of: VFolder, target: Resource, folder: VFolder, *, kind: FileOperation.Kind, depth: str
     ) -> None:  # fmt: skip
         """Copy or move in the folders; what is at the destination goes to the trash of its folder."""
-        if source.is_directory and depth == "0":
+        is_deep = depth != "0"
+        if kind is FileOperation.Kind.COPY or of.pk != folder.pk:
+            properties.require_room(of, source.path, folder, target.path, is_deep=is_deep)
+        if source.is_directory and not is_deep:
             if target.is_there:
                 service.trash_entries(actor=self._actor, folder_id=folder.pk, paths=["/".join(target.path)])
             service.make_directory(actor=self._actor, folder_id=folder.pk, path="/".join(target.path))
@@ -296,7 +299,7 @@ class DavView(APIView):
             locks.forget_locks(of, source.path)
             properties.move_properties(of, source.path, folder, target.path)
         else:
-            properties.copy_properties(of, source.path, folder, target.path, is_deep=depth != "0")
+            properties.copy_properties(of, source.path, folder, target.path, is_deep=is_deep)
 
     def _destination(self, source: Resource) -> Resource:
         if not (reference := self.request.headers.get("Destination", "").strip()):

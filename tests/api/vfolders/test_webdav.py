@@ -21,14 +21,17 @@ from tests.factories_limits import limit
 from tests.webdav import LOCK, Dav
 from vfolders.files import operations
 from vfolders.files.turns import turn
-from vfolders.models import DavLock, FileOperation, VFolder
+from vfolders.models import DavLock, DavProperty, FileOperation, VFolder
 from vfolders.selectors import mount_source
 from vfolders.uploads.receiving import Receiver
+from vfolders.webdav import properties
 
 pytestmark = [
     pytest.mark.django_db,
     pytest.mark.filterwarnings("ignore:StreamingHttpResponse must consume asynchronous iterators"),
 ]
+
+SET_PROPERTY = '<propertyupdate xmlns="DAV:"><set><prop><y xmlns="x">1</y></prop></set></propertyupdate>'
 
 
 @pytest.fixture
@@ -245,6 +248,27 @@ def test_conditions_and_locks_are_looked_at_again_when_the_body_is_here(
 
     assert dav("PUT", "data/a", b"mine", **headers).status_code == (423 if what == "unlocked" else 412)
     assert what == "unlocked" or file.read_bytes() == b"other"
+
+
+def test_copies_and_moves_keep_to_the_limit_of_properties(
+    people: People, folder: VFolder, dav: Dav, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = make_folder(people.member, name="full")
+    (Path(mount_source(folder)) / "a").write_bytes(b"x")
+    for each, path in ((folder, "a"), (full, "old")):
+        DavProperty.objects.create(folder=each, path=path, name="{x}y", xml="<y xmlns='x'/>")
+    monkeypatch.setattr(properties, "MAX_PROPERTIES", 1)
+
+    for method in ("COPY", "MOVE"):
+        assert dav(method, "data/a", destination="/dav/full/a").status_code == 507
+    assert dav("COPY", "data/a", destination="/dav/data/b").status_code == 507
+    assert not list(Path(mount_source(full)).iterdir())
+    assert dav("MOVE", "data/a", destination="/dav/data/b").status_code == 201
+    monkeypatch.setattr(properties, "MAX_MEGABYTES", 0)
+    assert dav("PROPPATCH", "data/b", SET_PROPERTY).status_code == 507
+    monkeypatch.undo()
+    assert dav("COPY", "data/b", destination="/dav/full/old").status_code == 201
+    assert dict(DavProperty.objects.values_list("folder__name", "path")) == {"data": "b", "full": "old"}
 
 
 def test_windows_and_macos_get_what_they_look_for(dav: Dav) -> None:
