@@ -7,11 +7,12 @@ import stat
 import threading
 import time
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from vfolders.core.paths import MAX_DEPTH, ROOT, TRASH, EntryPath
+from vfolders.core.paths import MAX_DEPTH, ROOT, TRASH, UNFINISHED, EntryPath
 from vfolders.storage import trash
 from vfolders.storage.backends.local import LocalStorage
 from vfolders.storage.base import BACKGROUND, EntryExists, EntryMissing, WrongKind
@@ -113,7 +114,7 @@ def test_a_tree_is_copied_to_another_folder_without_following_links(
     sparse_copy = (copied / "copy" / "sparse").stat()
     assert sparse_copy.st_size == 2**30 + 3
     assert sparse_copy.st_blocks * 512 < 2**20
-    assert list((copied / TRASH).iterdir()) == []  # nothing half made is left
+    assert list((copied / UNFINISHED).iterdir()) == []  # nothing half made is left
 
 
 def test_a_copy_that_is_ended_leaves_nothing(storage: LocalStorage) -> None:
@@ -131,7 +132,25 @@ def test_a_copy_that_is_ended_leaves_nothing(storage: LocalStorage) -> None:
         files.copy(("tree",), files, ("copy",), copying=how)
 
     assert names(files) == ["tree"]
-    assert list((inside / TRASH).iterdir()) == []
+    assert list((inside / UNFINISHED).iterdir()) == []
+
+
+def test_emptying_the_trash_does_not_touch_what_is_being_written(storage: LocalStorage) -> None:
+    files, inside = new_folder(storage)
+    (inside / "a").mkdir()
+    (inside / "a" / "b").write_bytes(b"x" * 1000)
+
+    def empty(amount: int) -> None:
+        with suppress(EntryMissing):
+            files.delete_entry((TRASH,))
+
+    files.copy(("a",), files, ("copy",), copying=Copying(NameTaken.REFUSE, trash.new_batch(), empty, []))
+    assert (inside / "copy" / "b").read_bytes() == b"x" * 1000
+
+    (left := inside / UNFINISHED / "0000000001-0123456789ab").write_text("of a killed process")
+    assert names(files) == ["a", "copy"]
+    files.expire_trash(now_s=time.time())
+    assert not left.exists()
 
 
 def test_deleted_entries_return_with_their_content_and_expire(storage: LocalStorage) -> None:

@@ -17,6 +17,8 @@ EntryPath = tuple[str, ...]
 ROOT: EntryPath = ()
 TRASH = ".berth-trash"  # directory at the top of a folder that keeps deleted entries for a while
 UPLOADS_DIRECTORY = ".berth-uploads"  # directory at the top of a folder with files that are being uploaded
+UNFINISHED = ".berth-unfinished"  # directory at the top of a folder in which entries are made before they get their name
+UNLISTED = frozenset({TRASH, UPLOADS_DIRECTORY, UNFINISHED})
 HIDDEN = ".berth-"  # names at the top of a folder that begin so are the portal's and not listed
 
 MAX_NAME_BYTES = 255  # NAME_MAX of all supported file systems

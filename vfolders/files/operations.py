@@ -1,7 +1,7 @@
 """Copies, moves and unpacks entries of folders for an actor, in the background if it takes long.
 
 Entries are handled one after another; each appears under its new name when it is complete. A worker
-that is killed leaves the entry at hand in the trash of the folder, hidden; another one starts this
+that is killed leaves the entry at hand unfinished, hidden in the folder; another one starts this
 entry again. (If it was killed in the instant after the entry got its name, the name is taken, and
 handled so.)
 """

@@ -11,7 +11,6 @@ import errno
 import itertools
 import os
 import stat
-import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from common.errors import BerthError, InvalidInput, PermissionDenied
-from vfolders.core.paths import HIDDEN, MAX_DEPTH, ROOT, TRASH, UPLOADS_DIRECTORY, EntryPath, display_name
+from vfolders.core.paths import HIDDEN, MAX_DEPTH, ROOT, TRASH, UNFINISHED, UNLISTED, EntryPath, display_name
 from vfolders.storage import archives, descriptors, listing, measuring, trash, trees
 from vfolders.storage.base import (
     INTERACTIVE,
@@ -50,7 +49,7 @@ from vfolders.storage.trees import NameTaken
 COPY_S = 6 * 3600.0
 """Deadline of the copy of a tree."""
 _UNPACKED = "unpacked"
-_UNLISTED = frozenset({TRASH, UPLOADS_DIRECTORY})
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -175,27 +174,32 @@ class FolderFiles:
         """Write a file if it is still as it was with this etag, or missing with the etag "". Return
         None, and change nothing, if another writer was faster. Keeps the permission bits.
         """
-        with self._opened_parent(path) as parent:
+        owner = self._storage.owner
+        with (
+            self._opened() as folder,
+            translated(path),
+            descriptors.descend(folder, path[:-1]) as parent,
+            descriptors.descend(folder, (UNFINISHED,), create_for=owner) as aside,
+        ):
             name, mode = path[-1], 0o644
             if etag:
                 status = os.stat(name, dir_fd=parent, follow_symlinks=False)
                 if not stat.S_ISREG(status.st_mode) or etag_of(status) != etag:
                     return None
                 mode = stat.S_IMODE(status.st_mode) & 0o777
-            temporary = f".upload-{uuid.uuid4().hex}"
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            with closing(os.open(temporary, flags, 0o600, dir_fd=parent)) as file:
+            temporary = trash.new_batch()
+            with closing(os.open(temporary, _NEW, 0o600, dir_fd=aside)) as file:
                 try:
                     _write_all(file, content)
-                    self._storage.owner.adopt(file, mode)
+                    owner.adopt(file, mode)
                     os.fsync(file)
-                    if not _take_place(parent, temporary, name, etag):
+                    if not _take_place(aside, temporary, parent, name, etag):
                         return None
                     os.fsync(parent)
                     return entry_of(name, os.fstat(file))
                 finally:
                     with suppress(OSError):
-                        os.unlink(temporary, dir_fd=parent)
+                        os.unlink(temporary, dir_fd=aside)
 
     @_bounded(SHORT_S)
     def make_directory(self, path: EntryPath) -> None:
@@ -267,7 +271,6 @@ class FolderFiles:
         The copy appears under its name when it is complete. Raises EntryMissing, EntryExists,
         WrongKind (also a FIFO or a device), StorageFull, and what `copying.count` raises.
         """
-        waiting = trash.new_batch()
         with (
             self._opened() as source_folder,
             target._opened() as folder,
@@ -280,7 +283,7 @@ class FolderFiles:
             if target._folder_id == self._folder_id and to[: len(path)] == path and to != path:
                 raise trees.IntoItself(path[-1])
             owner = target._storage.owner
-            with _removed_at_the_end(folder, waiting, owner) as staging:
+            with _removed_at_the_end(folder, owner) as staging:
                 trees.Copier(owner, copying.count, copying.left_out).copy(source, path[-1], staging, to[-1])
                 placing = target._placing(folder, copying.taken, copying.batch)
                 return placing.place(staging, to[-1], place, to)
@@ -311,7 +314,7 @@ class FolderFiles:
             target._opened() as folder,
             translated(to),
             descriptors.descend(folder, to) as place,
-            _removed_at_the_end(folder, trash.new_batch(), target._storage.owner) as staging,
+            _removed_at_the_end(folder, target._storage.owner) as staging,
         ):
             owner = target._storage.owner
             descriptors.make_directory(staging, _UNPACKED, owner)
@@ -330,14 +333,14 @@ class FolderFiles:
         Missing ones are left out.
         """
         with self._opened() as folder:
-            found = _found_at_all(folder, paths) if paths else trees.walk(folder, leave_out=_UNLISTED)
+            found = _found_at_all(folder, paths) if paths else trees.walk(folder, leave_out=UNLISTED)
             yield from archives.zip_stream(found)
 
     def search(self, path: EntryPath) -> Iterator[tuple[EntryPath, Entry]]:
         """Yield all entries at any depth below the directory, with their paths in the folder. Raises
         EntryMissing, WrongKind.
         """
-        leave_out = _UNLISTED if path == ROOT else frozenset()
+        leave_out = UNLISTED if path == ROOT else frozenset()
         with self._opened() as folder, translated(path), descriptors.descend(folder, path) as directory:
             for found in trees.walk(directory, leave_out=leave_out):
                 yield (*path, *found.path), entry_of(found.name, found.status)
@@ -370,7 +373,7 @@ class FolderFiles:
 
     @_bounded(LONG_S)
     def expire_trash(self, *, now_s: float) -> int:
-        """Remove what has been in the trash for too long; return the number of batches."""
+        """Remove what has been in the trash or unfinished for too long; return the number of batches."""
         with self._opened() as folder, translated((TRASH,)):
             return trash.expire(folder, now_s=now_s)
 
@@ -410,23 +413,23 @@ class FolderFiles:
             self._opened() as folder,
             translated(path),
             descriptors.descend(folder, path[:-1], create_for=self._storage.owner) as parent,
+            descriptors.descend(folder, (UNFINISHED,), create_for=self._storage.owner) as aside,
         ):
             if _is_directory(parent, path[-1]):
                 raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), path[-1])
-            return _NewFile(parent, path, self._storage.owner)
+            return _NewFile(aside, parent, path, self._storage.owner)
 
 
 class _NewFile:
-    """A file that is written under a temporary name and gets its own when it is whole.
-    Holds two descriptors until `abandon`.
+    """A file that is written in the directory `aside` and gets its place in `parent` when it is whole.
+    Holds three descriptors until `abandon`.
     """
 
-    def __init__(self, parent: int, path: EntryPath, owner: Owner) -> None:
+    def __init__(self, aside: int, parent: int, path: EntryPath, owner: Owner) -> None:
         self._path, self._owner = path, owner
-        self._temporary = f".upload-{uuid.uuid4().hex}"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        self._file = os.open(self._temporary, flags, 0o600, dir_fd=parent)
-        self._parent = os.dup(parent)
+        self._temporary = trash.new_batch()
+        self._file = os.open(self._temporary, _NEW, 0o600, dir_fd=aside)
+        self._aside, self._parent = os.dup(aside), os.dup(parent)
         self._is_named = False
 
     def writer_of(self, chunk: bytes) -> Callable[[], None]:
@@ -446,20 +449,21 @@ class _NewFile:
         with translated(self._path):
             self._owner.adopt(self._file, 0o644)
             os.fsync(self._file)
-            os.rename(self._temporary, name, src_dir_fd=self._parent, dst_dir_fd=self._parent)
+            os.rename(self._temporary, name, src_dir_fd=self._aside, dst_dir_fd=self._parent)
             self._is_named = True
             os.fsync(self._parent)
             return entry_of(name, os.fstat(self._file))
 
     def abandon(self) -> None:
         """Close everything, and remove the file unless it was committed. Does nothing a second time."""
-        parent, file, self._parent, self._file = self._parent, self._file, -1, -1
+        aside, parent, file = self._aside, self._parent, self._file
+        self._aside = self._parent = self._file = -1
         if file < 0:
             return
-        with closing(parent), suppress(OSError), closing(file):
+        with closing(parent), closing(aside), suppress(OSError), closing(file):
             if not self._is_named:
                 with suppress(OSError):
-                    os.unlink(self._temporary, dir_fd=parent)
+                    os.unlink(self._temporary, dir_fd=aside)
 
     def __del__(self) -> None:
         if hasattr(self, "_is_named"):
@@ -479,35 +483,37 @@ class Copying:
 
 
 @contextmanager
-def _removed_at_the_end(folder: int, batch: str, owner: Owner) -> Iterator[int]:
-    """Yield an open directory of this name in the trash; it is removed at the end of the block, with
-    what is left in it.
+def _removed_at_the_end(folder: int, owner: Owner) -> Iterator[int]:
+    """Yield an open new directory in UNFINISHED; it is removed at the end of the block, with what is left
+    in it.
     """
-    with descriptors.descend(folder, (TRASH, batch), create_for=owner) as staging:
+    name = trash.new_batch()
+    with descriptors.descend(folder, (UNFINISHED,), create_for=owner) as aside:
         try:
-            yield staging
+            with descriptors.descend(aside, (name,), create_for=owner) as staging:
+                yield staging
         finally:
-            with suppress(OSError), descriptors.descend(folder, (TRASH,)) as waste:
-                descriptors.remove(waste, batch)
+            with suppress(OSError):
+                descriptors.remove(aside, name)
 
 
-def _take_place(directory: int, temporary: str, name: str, etag: str) -> bool:
+def _take_place(aside: int, temporary: str, parent: int, name: str, etag: str) -> bool:
     """Give the name to the new file unless another writer was faster. What had the name has the
     temporary one then.
     """
     if not etag:
         try:
-            trees.move(directory, temporary, directory, name)
+            trees.move(aside, temporary, parent, name)
         except FileExistsError:
             return False
         return True
-    if not trees.exchange(directory, temporary, directory, name):
-        os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+    if not trees.exchange(aside, temporary, parent, name):
+        os.rename(temporary, name, src_dir_fd=aside, dst_dir_fd=parent)
         return True
     # Only now nobody can replace the old file any more: it is looked at once again.
-    if etag_of(os.stat(temporary, dir_fd=directory, follow_symlinks=False)) == etag:
+    if etag_of(os.stat(temporary, dir_fd=aside, follow_symlinks=False)) == etag:
         return True
-    trees.exchange(directory, temporary, directory, name)
+    trees.exchange(aside, temporary, parent, name)
     return False
 
 

@@ -1,6 +1,6 @@
 """Trash inside a folder: deleted and replaced entries wait in `.berth-trash/<batch>/<their path>`
-until they are restored or expire. Unfinished copies wait in it as well, so that one that a killed
-process has left expires, too.
+until they are restored or expire. What is being copied, unpacked or written is in another directory,
+UNFINISHED, so that emptying the trash ends no operation; what a killed process has left there expires.
 
 A batch holds what one request deleted. Its name begins with the time, so no table is needed, and
 sessions that mount the folder can look into it.
@@ -14,12 +14,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from vfolders.core.paths import MAX_DEPTH, ROOT, TRASH, EntryPath
+from vfolders.core.paths import MAX_DEPTH, ROOT, TRASH, UNFINISHED, EntryPath
 from vfolders.storage import descriptors, trees
 from vfolders.storage.descriptors import Owner, closing
 from vfolders.storage.trees import NameTaken, Placing
 
 KEPT_S = 7 * 24 * 3600
+UNFINISHED_KEPT_S = 24 * 3600
+"""Longer than any copy may take."""
 EXPIRY_S = 20.0
 _BATCH = re.compile(r"(\d{10})-[0-9a-f]{12}")
 
@@ -72,13 +74,18 @@ def batches(folder: int) -> list[Batch]:
 
 
 def expire(folder: int, *, now_s: float) -> int:
-    """Remove the batches older than KEPT_S; return their number. Raises StillChanging after EXPIRY_S:
-    the next call continues.
+    """Remove the batches older than KEPT_S, and what is UNFINISHED for UNFINISHED_KEPT_S; return their
+    number. Raises StillChanging after EXPIRY_S: the next call continues.
     """
     ends_at = time.monotonic() + EXPIRY_S
+    kept = {TRASH: KEPT_S, UNFINISHED: UNFINISHED_KEPT_S}
+    return sum(_expire(folder, name, now_s - kept_s, ends_at) for name, kept_s in kept.items())
+
+
+def _expire(folder: int, directory: str, before_s: float, ends_at: float) -> int:
     try:
-        with descriptors.descend(folder, (TRASH,)) as waste:
-            old = [name for name in os.listdir(waste) if is_batch(name) and int(name[:10]) < now_s - KEPT_S]
+        with descriptors.descend(folder, (directory,)) as waste:
+            old = [name for name in os.listdir(waste) if is_batch(name) and int(name[:10]) < before_s]
             for name in old:
                 with suppress(FileNotFoundError):
                     descriptors.remove(waste, name, within_s=ends_at - time.monotonic())

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 
-from vfolders.core.paths import MAX_DEPTH, ROOT, TRASH, EntryPath, numbered_name
+from vfolders.core.paths import MAX_DEPTH, ROOT, UNLISTED, EntryPath, numbered_name
 from vfolders.storage import descriptors
 from vfolders.storage.descriptors import Owner, closing
 
@@ -272,12 +272,12 @@ class Copier:
                 self.copy_content(top, made)
 
     def copy_content(self, top: int, target: int) -> None:
-        """Copy everything below the open directory `top` but a folder's trash into the empty directory
+        """Copy everything below the open directory `top` but what the portal keeps in a folder into the empty directory
         `target`, as `copy` does.
         """
         with ExitStack() as opened:
             directory, path = target, ROOT
-            for found in walk(top, leave_out=frozenset({TRASH})):
+            for found in walk(top, leave_out=UNLISTED):
                 self.count(0)
                 if len(found.path) >= MAX_DEPTH:
                     raise TooDeep(found.name)

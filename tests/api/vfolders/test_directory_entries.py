@@ -16,6 +16,7 @@ from tests.conftest import People
 from tests.factories import api_client
 from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_limits import limit
+from vfolders.core.paths import UNFINISHED
 from vfolders.files import operations
 from vfolders.models import FileOperation, StorageHost, VFolder
 from vfolders.selectors import files_of, mount_source
@@ -245,7 +246,7 @@ def test_bombs_escapes_and_damaged_archives_leave_nothing(
     assert "not a file" in unpacked(client, folder, "pipe.zip", name="out").error
     folder.refresh_from_db()
     assert folder.size_bytes == 0
-    assert list((inside / ".berth-trash").iterdir()) == []
+    assert list((inside / UNFINISHED).iterdir()) == []
 
 
 def test_an_operation_is_seen_and_cancelled_by_its_user_alone(
@@ -370,4 +371,4 @@ def test_of_two_writers_at_once_one_saves(people: People, folder: VFolder, insid
         for writer in writers:
             writer.join()
         assert outcomes.count(True) == 1
-        assert os.listdir(inside) == ["a"]
+        assert sorted(os.listdir(inside)) == [UNFINISHED, "a"]
