@@ -34,6 +34,7 @@ from vfolders.storage import trash
 from vfolders.storage.base import (
     INTERACTIVE,
     Entry,
+    EntryExists,
     EntryKind,
     EntryMissing,
     Listing,
@@ -109,6 +110,17 @@ def write_file(
         metered.release()
         raise
     metered.settle(entry.size_bytes)
+    _record(actor, "vfolders.write_file", folder, components)
+    return entry
+
+
+def create_file(*, actor: Actor, folder_id: UUID, path: str) -> Entry:
+    """Create the empty file `path`, whose parent is there. Raises EntryExists, EntryMissing."""
+    folder = access_folder(actor, folder_id, Action.WRITE)
+    components = on_disk(folder, parse(parse_path, path), new=check_new_name)
+    entry = files_of(folder).replace_unchanged(components, b"", etag="")
+    if entry is None:
+        raise EntryExists(_("There is already an entry of this name."))
     _record(actor, "vfolders.write_file", folder, components)
     return entry
 

@@ -233,9 +233,11 @@ class DavView(APIView):
             timeout_s=timeout_s,
         )
         if not resource.is_there:
-            service.write_file(
-                actor=self._actor, folder_id=folder.pk, path="/".join(resource.path), chunks=()
-            )
+            try:
+                service.create_file(actor=self._actor, folder_id=folder.pk, path="/".join(resource.path))
+            except BerthError:
+                lock.delete()
+                raise
         answer = _xml_response(
             200 if resource.is_there else 201, multistatus.lock_body(active_locks(resource, [lock]))
         )
@@ -260,8 +262,8 @@ class DavView(APIView):
         folder = access_folder(self._actor, target.folder.pk, Action.WRITE)
         if (folder.pk, key_of(target.path)) == (source.folder.pk, key_of(source.path)):
             raise PermissionDenied(_("The destination is where the entry is already."))
-        if target.is_there and self.request.headers.get("Overwrite", "T").upper() == "F":
-            raise PreconditionFailed(_("There is an entry at the destination already."))
+        if target.is_there and self._keeps_target:
+            raise _target_exists()
         self._require_parent(target)
         tokens = self._check_conditions(source)
         if kind is FileOperation.Kind.MOVE:
@@ -292,9 +294,12 @@ class DavView(APIView):
                 to="/".join(target.path[:-1]),
                 to_folder=folder.pk,
                 name=target.path[-1],
-                taken=NameTaken.REPLACE,
+                taken=NameTaken.REFUSE if self._keeps_target else NameTaken.REPLACE,
             )
-            operate(actor=self._actor, folder_id=of.pk, wish=wish, is_at_once=True)
+            try:
+                operate(actor=self._actor, folder_id=of.pk, wish=wish, is_at_once=True)
+            except EntryExists as error:
+                raise _target_exists() from error
         if kind is FileOperation.Kind.MOVE:
             locks.forget_locks(of, source.path)
             properties.move_properties(of, source.path, folder, target.path)
@@ -305,6 +310,10 @@ class DavView(APIView):
         if not (reference := self.request.headers.get("Destination", "").strip()):
             raise InvalidInput(_("The header Destination is missing."))
         return find(self._actor, self._place(reference))
+
+    @property
+    def _keeps_target(self) -> bool:
+        return self.request.headers.get("Overwrite", "T").upper() == "F"
 
     @property
     def _actor(self) -> Actor:
@@ -525,6 +534,10 @@ def _is_for_new(request: Request) -> bool:
 
 def _changed() -> PreconditionFailed:
     return PreconditionFailed(_("The file has changed meanwhile, or exists already."))
+
+
+def _target_exists() -> PreconditionFailed:
+    return PreconditionFailed(_("There is an entry at the destination already."))
 
 
 def _matches(header: str, resource: Resource) -> bool:

@@ -271,6 +271,20 @@ def test_copies_and_moves_keep_to_the_limit_of_properties(
     assert dict(DavProperty.objects.values_list("folder__name", "path")) == {"data": "b", "full": "old"}
 
 
+def test_what_clients_do_not_see_is_not_replaced_unasked(folder: VFolder, dav: Dav) -> None:
+    root = Path(mount_source(folder))
+    (root / "a").write_bytes(b"x")
+    (root / "link").symlink_to("a")
+
+    assert dav("LOCK", "data/link", LOCK, depth="0").status_code == 409
+    assert not DavLock.objects.exists()
+    for method in ("COPY", "MOVE"):
+        assert dav(method, "data/a", destination="/dav/data/link", overwrite="F").status_code == 412
+    assert (root / "link").is_symlink()
+    assert dav("COPY", "data/a", destination="/dav/data/link").status_code == 201
+    assert dav("LOCK", "data/new", LOCK, depth="0").status_code == 201
+
+
 def test_windows_and_macos_get_what_they_look_for(dav: Dav) -> None:
     options = dav("OPTIONS", "data/")
     assert options["DAV"] == "1, 2"
