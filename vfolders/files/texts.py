@@ -18,7 +18,6 @@ from vfolders.core.permissions import Action
 from vfolders.files.names import existing_path
 from vfolders.selectors import access_folder, files_of
 from vfolders.storage.base import OpenFile, WrongKind
-from vfolders.storage.files import FolderFiles
 
 MOST_BYTES = 2 * 2**20
 _MARKS = {
@@ -57,7 +56,7 @@ def read_text(*, actor: Actor, folder_id: UUID, path: str) -> Text:
     folder = access_folder(actor, folder_id, Action.READ)
     files = files_of(folder)
     opened = files.open_file(existing_path(folder, path))
-    content = _content(files, opened)
+    content = _content(opened)
     text, encoding = decode(content)
     breaks = text.count("\r\n")
     if breaks and breaks == text.count("\n") == text.count("\r"):
@@ -65,8 +64,8 @@ def read_text(*, actor: Actor, folder_id: UUID, path: str) -> Text:
     return Text(text, encoding, "\n", opened.etag)  # mixed ones stay as they are
 
 
-def _content(files: FolderFiles, opened: OpenFile) -> bytes:
-    with opened.stream as stream:
+def _content(opened: OpenFile) -> bytes:
+    with opened.stream:
         if opened.size_bytes > MOST_BYTES:
             raise NotText(
                 _("The file has {size}; the editor takes at most {most}.").format(
@@ -74,7 +73,7 @@ def _content(files: FolderFiles, opened: OpenFile) -> bytes:
                 ),
                 hint=_("Download it, or edit it in a session."),
             )
-        return files.run(lambda: stream.read(MOST_BYTES + 1))
+        return opened.read_start(MOST_BYTES + 1)
 
 
 def decode(content: bytes) -> tuple[str, str]:

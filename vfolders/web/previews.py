@@ -94,10 +94,13 @@ def image(request: HttpRequest, folder_id: UUID) -> HttpResponseBase:
     """Send a file that is an image by its first bytes, for <img> in pages of the portal."""
     actor = actor_of(request)
     opened = service.open_file(actor=actor, folder_id=folder_id, path=request.GET.get("path", ""))
-    kind = previews.image_type(opened.stream.read(_SIGN_BYTES))
-    if kind is None:
+    try:
+        kind = previews.image_type(opened.read_start(_SIGN_BYTES))
+        if kind is None:
+            raise WrongKind(_("This is not an image that can be shown here."), hint=_("Download it."))
+    except BerthError:
         opened.stream.close()
-        raise WrongKind(_("This is not an image that can be shown here."), hint=_("Download it."))
+        raise
     watch = AccessWatch(actor, folder_id, Action.READ, login=request_login(request))
     return show(request, opened, kind, watch)
 

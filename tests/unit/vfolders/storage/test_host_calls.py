@@ -3,14 +3,16 @@
 import asyncio
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 from threading import Event
 from time import perf_counter
 
 import pytest
 
+from common import clock
 from tests.waiting import wait_until
 from vfolders.storage import host_calls
-from vfolders.storage.base import EntryMissing, StorageUnavailable
+from vfolders.storage.base import EntryMissing, OpenFile, StorageUnavailable
 from vfolders.storage.files import COPY_S
 from vfolders.storage.host_calls import HostCalls
 from vfolders.uploads.receiving import SYNC_S
@@ -70,3 +72,13 @@ def test_copies_take_no_place_of_other_long_calls(server: Event, monkeypatch: py
 
     assert calls.run(lambda: 7, timeout_s=SYNC_S) == 7
     assert not copy.done()
+
+
+def test_the_start_of_a_file_is_read_as_a_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").write_bytes(b"abc")
+    with (tmp_path / "a").open("rb") as stream:
+        opened = OpenFile(stream, 3, clock.now(), "", HostCalls(next(ids), "nas"))
+        assert opened.read_start(2) == b"ab"
+        monkeypatch.setattr(host_calls, "PLACES", 0)
+        with pytest.raises(StorageUnavailable):
+            opened.read_start(2)
