@@ -1,6 +1,7 @@
 """Staged files: published whole, under the wanted or a free name, and removed after a crash."""
 
 import os
+import stat
 import uuid
 from pathlib import Path
 
@@ -119,3 +120,12 @@ def test_what_killed_processes_left_is_removed(staging: Staging, inside: Path) -
 def test_a_file_that_a_late_call_opened_is_closed_and_unlocked_by_itself(staging: Staging) -> None:
     staging.create("late")  # its caller had given up
     staging.open("late").close()
+
+
+def test_a_directory_that_a_session_made_is_the_portals_from_then_on(staging: Staging, inside: Path) -> None:
+    aside = inside / UPLOADS_DIRECTORY
+    aside.mkdir()
+    os.chown(aside, OWNER.uid, OWNER.gid)
+    aside.chmod(0o777)
+    staging.create("one").close()
+    assert (aside.stat().st_uid, stat.S_IMODE(aside.stat().st_mode)) == (os.geteuid(), 0o700)

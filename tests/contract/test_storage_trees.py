@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from vfolders.core.paths import MAX_DEPTH, ROOT, TRASH, UNFINISHED, EntryPath
+from vfolders.core.paths import MAX_DEPTH, ROOT, TRASH, UNFINISHED, UNLISTED, EntryPath
 from vfolders.storage import trash
 from vfolders.storage.backends.local import LocalStorage
 from vfolders.storage.base import BACKGROUND, EntryExists, EntryMissing, WrongKind
@@ -115,6 +115,17 @@ def test_a_tree_is_copied_to_another_folder_without_following_links(
     assert sparse_copy.st_size == 2**30 + 3
     assert sparse_copy.st_blocks * 512 < 2**20
     assert list((copied / UNFINISHED).iterdir()) == []  # nothing half made is left
+
+
+def test_a_clone_has_nothing_of_the_portals_own_directories(storage: LocalStorage) -> None:
+    files, inside = new_folder(storage)
+    target, copied = new_folder(storage)
+    for own in UNLISTED:
+        (inside / own).mkdir()
+        (inside / own / "a").write_text("a")
+    (inside / "b").write_text("b")
+    assert files.copy_all(target, lambda amount: None) == []
+    assert [each.name for each in copied.iterdir()] == ["b"]
 
 
 def test_a_copy_that_is_ended_leaves_nothing(storage: LocalStorage) -> None:

@@ -10,8 +10,8 @@ import fcntl
 import os
 import stat
 import time
-from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
@@ -23,7 +23,7 @@ from vfolders.core.paths import UPLOADS_DIRECTORY, EntryPath
 from vfolders.core.uploads import IfExists, free_names
 from vfolders.storage import descriptors
 from vfolders.storage.base import Entry, EntryExists, EntryKind, StorageBackend
-from vfolders.storage.descriptors import closing
+from vfolders.storage.descriptors import Owner, closing
 from vfolders.storage.directory_entries import etag_of
 from vfolders.storage.files import translated
 
@@ -133,7 +133,7 @@ class Staging:
                     os.mkdir(UPLOADS_DIRECTORY, 0o700, dir_fd=folder)
                 with (
                     suppress(FileNotFoundError),  # another upload ended now and removed the directory
-                    closing(descriptors.open_directory(folder, UPLOADS_DIRECTORY)) as aside,
+                    _opened_aside(folder) as aside,
                 ):
                     staged = os.open(name, _FRESH, 0o600, dir_fd=aside)
                     fcntl.flock(staged, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -144,7 +144,7 @@ class Staging:
         with (
             self._storage.opened(self._folder_id) as folder,
             translated((name,)),
-            closing(descriptors.open_directory(folder, UPLOADS_DIRECTORY)) as aside,
+            _opened_aside(folder) as aside,
             closing(os.open(name, _NODE, dir_fd=aside)) as node,
         ):
             if not stat.S_ISREG(os.fstat(node).st_mode):
@@ -169,7 +169,7 @@ class Staging:
             self._storage.opened(self._folder_id) as folder,
             translated(path),
             descriptors.descend(folder, path[:-1], create_for=self._storage.owner) as parent,
-            closing(descriptors.open_directory(folder, UPLOADS_DIRECTORY)) as aside,
+            _opened_aside(folder) as aside,
         ):
             self._storage.owner.adopt(staged._descriptor, 0o644)
             os.fsync(staged._descriptor)
@@ -222,7 +222,7 @@ class Staging:
     def remove(self, name: str) -> None:
         """Remove a staged file; succeeds if it is absent."""
         with self._storage.opened(self._folder_id) as folder, translated(()), suppress(FileNotFoundError):
-            with closing(descriptors.open_directory(folder, UPLOADS_DIRECTORY)) as aside:
+            with _opened_aside(folder) as aside:
                 os.unlink(name, dir_fd=aside)
             self._tidy(folder)
 
@@ -231,11 +231,8 @@ class Staging:
         except for the `known` names. Return their number.
         """
         with self._storage.opened(self._folder_id) as folder, translated(()):
-            try:
-                aside = descriptors.open_directory(folder, UPLOADS_DIRECTORY)
-            except (FileNotFoundError, NotADirectoryError):
-                return 0
-            with closing(aside):
+            removed = 0
+            with suppress(FileNotFoundError, NotADirectoryError), _opened_aside(folder) as aside:
                 old = [name for name in os.listdir(aside) if name not in known and _is_old(aside, name)]
                 removed = sum(_remove_unlocked(aside, name) for name in old)
             self._tidy(folder)
@@ -246,6 +243,17 @@ class Staging:
         """Remove the directory of staged files if it is empty."""
         with suppress(OSError):
             os.rmdir(UPLOADS_DIRECTORY, dir_fd=folder)
+
+
+@contextmanager
+def _opened_aside(folder: int) -> Iterator[int]:
+    """Yield the open directory of staged files. From now on it is the portal's and sessions cannot
+    enter it, also if one of them made it.
+    """
+    with closing(descriptors.open_directory(folder, UPLOADS_DIRECTORY)) as aside:
+        with suppress(OSError):  # a share with a fixed owner and mode
+            Owner(os.geteuid(), os.getegid()).adopt(aside, 0o700)
+        yield aside
 
 
 def _write_at(descriptor: int, parts: Sequence[bytes], offset: int) -> None:

@@ -6,8 +6,9 @@ from uuid import UUID
 
 from django.utils.translation import gettext_lazy as _
 
+from vfolders.core.paths import UNLISTED
 from vfolders.core.paths import ROOT as FOLDER_ROOT
-from vfolders.storage import mounts
+from vfolders.storage import descriptors, mounts
 from vfolders.storage.backends.directories import DirectoryStorage
 from vfolders.storage.backends.local import ROOT, root_of
 from vfolders.storage.base import Capability, StorageUnavailable
@@ -113,6 +114,10 @@ class BtrfsStorage(DirectoryStorage):
             if not _is_directory(root, target_id.hex):
                 paths = [self._path(source_id), self._path(target_id)]
                 self._commands.run(["btrfs", "subvolume", "snapshot", *paths])
+        with self.opened(target_id) as folder:
+            for name in UNLISTED:
+                with suppress(FileNotFoundError):
+                    descriptors.remove(folder, name)
 
     def _check_mounted(self) -> None:
         if self._device and not mounts.is_mounted(self.root):
