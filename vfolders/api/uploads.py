@@ -30,7 +30,7 @@ from common.rest.actor import actor_of
 from common.rest.content_types import AnyAccept
 from common.rest.errors import ErrorOut
 from common.rest.request_body import Answer, RequestBody, with_body
-from common.token_scopes import FOR_FOLDERS
+from common.token_scopes import FOR_FOLDERS, may
 from vfolders.access_watch import AccessWatch
 from vfolders.api.parameters import IF_EXISTS, if_exists_of
 from vfolders.core.permissions import Action
@@ -272,7 +272,9 @@ class UploadView(TusView):
         actor = actor_of(request)
         upload = resumable.access_upload(actor, folder_id, upload_id)
         _check_version(request)
-        if upload.state == UploadState.RECEIVED and not upload.is_partial:
+        keypair: Any = request.auth
+        may_write = keypair is None or may(keypair.scopes, FOR_FOLDERS)
+        if upload.state == UploadState.RECEIVED and not upload.is_partial and may_write:
             resumable.publish(actor=actor, upload=upload)  # a process died before it could
         headers = _progress(upload)
         if upload.length_bytes is None:
@@ -309,13 +311,12 @@ class UploadView(TusView):
         with invalid_field("Upload-Offset"):
             offset = parse_count("Upload-Offset", request.headers.get("Upload-Offset", ""))
         checksum, length = _checksum(request), _length(request, may_be_deferred=True)
-        if length is not None:
-            resumable.set_length(upload, length)
 
         async def receive(body: RequestBody) -> Answer:
             received = await resumable.receive_part(
-                body, actor=actor, upload=upload, offset=offset, watch=watch, checksum=checksum
-            )
+                body, actor=actor, upload=upload, offset=offset, watch=watch, checksum=checksum,
+                length_bytes=length,
+            )  # fmt: skip
             return Answer(204, headers=_progress(received))
 
         return with_body(request._request, receive)

@@ -9,6 +9,7 @@ from enum import StrEnum
 from uuid import UUID
 
 from common.i18n import gettext as _
+from common.values.text import check_unicode
 from vfolders.core.paths import numbered_name
 
 MAX_COPIES = 1000
@@ -55,7 +56,7 @@ def free_names(name: str) -> Iterator[str]:
 def parse_metadata(header: str) -> dict[str, str]:
     """Return the pairs of Upload-Metadata; values are UTF-8 in Base64. Raises ValueError."""
     pairs = (pair.strip().partition(" ") for pair in header.split(",") if pair.strip())
-    return {key: _decoded(value.strip()).decode() for key, _space, value in pairs}
+    return {key: check_unicode(_decoded(value.strip()).decode()) for key, _space, value in pairs}
 
 
 def parse_count(name: str, header: str) -> int:

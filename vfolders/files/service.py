@@ -279,12 +279,9 @@ def _size_of_file(folder: VFolder, path: EntryPath) -> int:
         return 0
 
 
-def place_of_new_file(folder: VFolder, path: EntryPath) -> tuple[EntryPath, int]:
-    """Return the path as on the disk, and the bytes that replacing the file there frees. Raises
-    InvalidInput for a new name that may not be created.
-    """
-    components = on_disk(folder, path, new=check_new_name)
-    return components, _size_of_file(folder, components)
+def place_of_new_file(folder: VFolder, path: EntryPath) -> EntryPath:
+    """Return the path as on the disk. Raises InvalidInput for a new name that may not be created."""
+    return on_disk(folder, path, new=check_new_name)
 
 
 def _missing_to_delete(folder: VFolder, path: EntryPath, error: EntryMissing) -> EntryMissing:

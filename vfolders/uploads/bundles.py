@@ -84,7 +84,7 @@ class BundleReceiver:
         try:
             with invalid_field("path"):
                 path = parse_path(file.path)
-            return place_of_new_file(self._folder, path)[0]
+            return place_of_new_file(self._folder, path)
         except BerthError as error:
             return error
 

@@ -24,22 +24,22 @@ SYNC_BYTES = 64 * 2**20  # written between two syncs, so that the last one is sh
 
 class Meter:
     """Counts the bytes of an upload for its folder, a step ahead of the data, so that an announced
-    size alone takes no space from others. `replaced` bytes become free at the end.
+    size alone takes no space from others. The first `counted` bytes of the file are counted already.
     """
 
-    def __init__(self, folder: VFolder, *, expected: int, replaced: int = 0) -> None:
-        self._folder, self._expected, self._replaced = folder, expected, replaced
+    def __init__(self, folder: VFolder, *, expected: int, counted: int = 0) -> None:
+        self._folder, self._expected, self._counted = folder, expected, counted
         self._reserved = 0
 
     def begin(self) -> None:
         """Raise LimitExceeded if the expected size exceeds a limit now."""
         if self._expected > usage.STEP_BYTES:
-            usage.check_bytes_fit(self._folder, self._expected - self._replaced)
+            usage.check_bytes_fit(self._folder, self._expected - self._counted)
         self._reserve_for(min(self._expected, usage.STEP_BYTES))
 
     def lacks(self, size_bytes: int) -> bool:
         """Return True if `reserve` is to be called before the upload grows to this size."""
-        return size_bytes - self._replaced > self._reserved
+        return size_bytes - self._counted > self._reserved
 
     def reserve(self, size_bytes: int) -> None:
         """Count the bytes up to this size, and a step more of those expected. Raises LimitExceeded."""
@@ -52,7 +52,7 @@ class Meter:
         self._reserved = kept_bytes
 
     def _reserve_for(self, size_bytes: int) -> None:
-        amount = size_bytes - self._replaced - self._reserved
+        amount = size_bytes - self._counted - self._reserved
         if amount > 0:
             usage.reserve(self._folder, amount)
             self._reserved += amount

@@ -30,7 +30,7 @@ from vfolders.files import service as files
 from vfolders.models import Upload, VFolder
 from vfolders.selectors import access_folder, calls_of, files_of, storage_of
 from vfolders.storage.base import EntryExists, EntryMissing, WrongKind
-from vfolders.storage.staging import StagedFile, Staging
+from vfolders.storage.staging import StagedFile, Staging, UploadLocked
 from vfolders.uploads import lifecycle
 from vfolders.uploads.receiving import SYNC_S, Meter, Receiver
 
@@ -84,10 +84,12 @@ def create_upload(
     Raises LimitExceeded (limits leave less than `length_bytes`), EntryExists (`REFUSE`), InvalidInput.
     """
     folder = access_folder(actor, folder_id, Action.WRITE)
-    if concat != "partial":
+    if concat == "partial":
+        path = ""
+    else:
         with invalid_field("path"):
             components = parse_path(path)
-        place, _replaced = files.place_of_new_file(folder, components)
+        place = files.place_of_new_file(folder, components)
         _check_place(folder, place, if_exists)
         path = "/".join(place)
     if visible_uploads(actor, folder_id).exclude(state=UploadState.FINISHED.value).count() >= MAX_OPEN:
@@ -119,9 +121,11 @@ async def receive_part(
     offset: int,
     watch: AccessWatch,
     checksum: Checksum | None = None,
+    length_bytes: int | None = None,
 ) -> Upload:
     """Append the body to the upload from `offset` on; publish the file if that was its end. Return the
-    fresh row. Without a checksum, what came before an error stays received.
+    fresh row. Without a checksum, what came before an error stays received. `length_bytes` is the
+    length of the whole if the client tells it now.
 
     Raises UploadLocked, WrongOffset, WrongChecksum, and what `Receiver.receive` raises; the upload is
     removed if the actor lost the right to write.
@@ -129,7 +133,7 @@ async def receive_part(
     calls, staging = calls_of(upload.folder.host), _staging(upload)
     staged = await calls.arun(partial(_open, staging, upload))
     try:
-        fresh = await in_own_thread(partial(_check_offset, upload, offset))
+        fresh = await in_own_thread(partial(_check_part, upload, offset, length_bytes))
         await calls.arun(partial(staged.cut, offset))
         part = _Part(fresh, staged, offset, checksum)
         await part.receive(body, watch)
@@ -163,16 +167,29 @@ def _remove_staged(staging: Staging, name: str) -> None:
     staging.remove(name)
 
 
-def _check_offset(upload: Upload, offset: int) -> Upload:
-    """Return the row as it is now that the upload is locked. Raises WrongOffset, NotFound."""
+def _check_part(upload: Upload, offset: int, length_bytes: int | None) -> Upload:
+    """Return the row as it is now that the upload is locked, with the length that the client told.
+    Raises WrongOffset, NotFound, InvalidInput.
+    """
     fresh = Upload.objects.select_related("folder__host").filter(pk=upload.pk).first()
     if fresh is None:
         raise NotFound(_("There is no such upload of yours; it may have expired."))
-    fresh.length_bytes = upload.length_bytes
     if fresh.state != UploadState.RECEIVING or fresh.offset_bytes != offset:
         sentence = _("The upload has {offset} bytes; the part begins at {given}.")
         raise WrongOffset(sentence.format(offset=fresh.offset_bytes, given=offset))
+    if length_bytes is not None:
+        _set_length(fresh, length_bytes)
     return fresh
+
+
+def _set_length(upload: Upload, length_bytes: int) -> None:
+    """Store the length of a locked upload. Raises InvalidInput."""
+    if upload.length_bytes is not None and upload.length_bytes != length_bytes:
+        raise InvalidInput(_("The upload has another length already."))
+    if length_bytes < upload.offset_bytes:
+        raise InvalidInput(_("The upload is longer already."))
+    upload.length_bytes = length_bytes
+    upload.save(update_fields=["length_bytes"])
 
 
 class _Part:
@@ -198,7 +215,7 @@ class _Part:
                 _("The part is longer than the {count} bytes that are missing.").format(count=rest)
             )
         expected = self._offset + (body.length if body.length is not None else rest or 0)
-        meter = Meter(folder, expected=expected, replaced=self._offset)
+        meter = Meter(folder, expected=expected, counted=self._offset)
         receiver = Receiver(
             calls_of(folder.host), self._staged, meter=meter, watch=watch, offset=self._offset,
             on_parts=self._hash if self._digest else None,
@@ -273,7 +290,9 @@ def find_parts(*, actor: Actor, folder_id: UUID, part_ids: list[UUID]) -> list[U
 
 
 async def join_parts(*, actor: Actor, upload: Upload, parts: list[Upload], watch: AccessWatch) -> Upload:
-    """Put the parts together to the file of `upload`, publish it, and remove them."""
+    """Put the parts together to the file of `upload`, publish it, and remove them. If the same parts
+    are put together twice at once, each time makes a file, or ends as some are gone.
+    """
     folder, staging = upload.folder, _staging(upload)
     calls = calls_of(folder.host)
     meter = Meter(folder, expected=upload.length_bytes or 0)
@@ -294,6 +313,8 @@ async def join_parts(*, actor: Actor, upload: Upload, parts: list[Upload], watch
         await calls.arun(target.syncer(), timeout_s=SYNC_S)
         await in_own_thread(partial(_finish_joined, actor, upload, target, offset))
     except BaseException:
+        with suppress(BerthError):  # a stalled host: it is removed as a left-over
+            await calls.arun(partial(staging.remove, target.name))
         await in_own_thread(lambda: meter.settle(0))
         await in_own_thread(partial(Upload.objects.filter(pk=upload.pk).delete))
         raise
@@ -307,16 +328,6 @@ def _finish_joined(actor: Actor, upload: Upload, staged: StagedFile, size_bytes:
     lifecycle.record_offset(upload.pk, size_bytes)
     lifecycle.transition(upload.pk, to=UploadState.RECEIVED)
     publish(actor=actor, upload=upload, staged=staged)
-
-
-def set_length(upload: Upload, length_bytes: int) -> None:
-    """Store the length that a client told after the creation. Raises InvalidInput."""
-    if upload.length_bytes is not None and upload.length_bytes != length_bytes:
-        raise InvalidInput(_("The upload has another length already."))
-    if length_bytes < upload.offset_bytes:
-        raise InvalidInput(_("The upload is longer already."))
-    Upload.objects.filter(pk=upload.pk, length_bytes=None).update(length_bytes=length_bytes)
-    upload.length_bytes = length_bytes
 
 
 def remove(upload: Upload) -> None:
@@ -335,7 +346,8 @@ def remove(upload: Upload) -> None:
 
 def _remove_all(uploads: list[Upload]) -> None:
     for upload in uploads:
-        remove(upload)
+        with suppress(UploadLocked):  # it is being put together once more; that, or its end, removes it
+            remove(upload)
 
 
 def settle_uploads() -> int:
@@ -360,7 +372,7 @@ def remove_leftovers() -> int:
     """Remove what killed processes left aside in all folders; return the number of files."""
     removed, known = 0, {each.hex for each in Upload.objects.values_list("pk", flat=True)}
     for folder in VFolder.objects.filter(state="ready").select_related("host").iterator():
-        staging = Staging(storage_of(folder), folder.pk)
         with suppress(BerthError):
+            staging = Staging(storage_of(folder), folder.pk)
             removed += calls_of(folder.host).run(partial(staging.remove_leftovers, known))
     return removed

@@ -38,8 +38,8 @@ async def receive_file(  # noqa: PLR0913 -- all by name
     Raises what `Receiver.receive` and `Staging.publish` raise.
     """
     calls, staging = calls_of(folder.host), Staging(storage_of(folder), folder.pk)
-    place, replaced = await in_own_thread(partial(place_of_new_file, folder, path))
-    meter = Meter(folder, expected=body.length or 0, replaced=replaced)
+    place = await in_own_thread(partial(place_of_new_file, folder, path))
+    meter = Meter(folder, expected=body.length or 0)  # what it replaces is there until the end
     await in_own_thread(meter.begin)
     try:
         staged = await calls.arun(partial(staging.create, uuid4().hex))

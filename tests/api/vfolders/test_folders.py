@@ -312,5 +312,6 @@ def test_sizes_are_told_and_an_upload_above_the_limit_is_refused_before_it_is_re
     assert refused.status_code == 422
     assert refused.json()["code"] == "limit_exceeded"
     assert refused.json()["limits"][0]["limit"] == "folder_bytes"
+    assert put(client, f"{url}files/a", b"y" * 200).status_code == 422  # the old one is there until the end
     assert client.get(f"{url}usage/").json()["size_bytes"] == 900
     assert client.get(url).json()["measured_at"] is not None

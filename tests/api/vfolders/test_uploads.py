@@ -18,11 +18,14 @@ from tests.conftest import People
 from tests.factories import api_client
 from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_limits import limit
+from vfolders import selectors
 from vfolders.core import bundles
 from vfolders.core.paths import UPLOADS_DIRECTORY
 from vfolders.core.uploads import UploadState
 from vfolders.models import Upload, VFolder
 from vfolders.selectors import mount_source
+from vfolders.storage import staging
+from vfolders.storage.base import StorageBackend, StorageUnavailable
 from vfolders.uploads import lifecycle, resumable
 
 pytestmark = pytest.mark.django_db
@@ -136,6 +139,19 @@ def test_a_length_may_be_told_later(tus: Tus, inside: Path) -> None:
     assert (inside / "log").read_bytes() == b"abcde"
 
 
+def test_a_length_that_was_told_meanwhile_is_the_length(
+    tus: Tus, inside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = tus.create("log", None, Upload_Defer_Length="1")["Location"]
+    earlier = Upload.objects.select_related("folder__host").get()
+    assert tus.append(url, 0, b"", Upload_Length="5").status_code == 204
+    monkeypatch.setattr(resumable, "access_upload", lambda *_: earlier)
+    assert tus.append(url, 0, b"abcdef").status_code == 400
+    assert tus.append(url, 0, b"abc", Upload_Length="6").status_code == 400
+    assert tus.append(url, 0, b"abcde").status_code == 204
+    assert (inside / "log").read_bytes() == b"abcde"
+
+
 def test_what_is_wrong_is_refused_and_nothing_lost(tus: Tus, inside: Path) -> None:
     url = tus.create("a", 6)["Location"]
     tus.append(url, 0, b"abc")
@@ -160,6 +176,7 @@ def test_what_is_wrong_is_refused_and_nothing_lost(tus: Tus, inside: Path) -> No
         tus.create("b", 3, Upload_Metadata="path ???"),
         tus.create("b", 3, Upload_Metadata=metadata(path="b", if_exists="perhaps")),
         tus.create("b", 3, Upload_Concat="final;nothing"),
+        tus.create("a\0b", 3, Upload_Concat="partial"),
     ]
     assert {status: answer.status_code for status, answer in wrong.items()} == {each: each for each in wrong}
     assert [answer.status_code for answer in bad] == [400] * len(bad)
@@ -202,6 +219,18 @@ def test_parts_are_put_together(tus: Tus, inside: Path, folder: VFolder) -> None
     assert tus.append(whole["Location"], 5, b"f").status_code == 403
     assert tus.head(parts[0]).status_code == 404
     assert size_of(folder) == 5
+
+
+def test_parts_of_which_one_is_in_use_are_put_together_later(tus: Tus, inside: Path) -> None:
+    parts = [tus.create("", len(each), each, Upload_Concat="partial")["Location"] for each in (b"abc", b"de")]
+    busy = Upload.objects.order_by("created_at").last()
+    assert busy is not None
+    staged = resumable._staging(busy).open(busy.pk.hex)
+    assert tus.create("a", None, Upload_Concat=f"final;{' '.join(parts)}").status_code == 423
+    assert len(list((inside / UPLOADS_DIRECTORY).iterdir())) == Upload.objects.count() == 2
+    staged.close()
+    assert tus.create("a", None, Upload_Concat=f"final;{' '.join(parts)}").status_code == 201
+    assert (inside / "a").read_bytes() == b"abcde"
 
 
 def test_a_taken_name_is_refused_before_a_byte_is_sent_or_both_are_kept(tus: Tus, inside: Path) -> None:
@@ -247,6 +276,23 @@ def test_expired_uploads_are_removed(tus: Tus, inside: Path, folder: VFolder) ->
     assert (list(inside.iterdir()), size_of(folder), Upload.objects.count()) == ([], 0, 0)
 
 
+def test_a_host_with_wrong_settings_does_not_end_the_clean_up(
+    tus: Tus, people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = make_folder(people.member, name="before")  # in the order of names
+    tus.create("a", 6, b"abc")
+    Upload.objects.all().delete()
+    monkeypatch.setattr(staging, "LEFT_AFTER_S", -1.0)
+
+    def storage_of(asked: VFolder) -> StorageBackend:
+        if asked == before:
+            raise StorageUnavailable("wrong settings")
+        return selectors.storage_of(asked)
+
+    monkeypatch.setattr(resumable, "storage_of", storage_of)
+    assert resumable.remove_leftovers() == 1
+
+
 @pytest.mark.parametrize("died", ["before the name", "after the name"])
 def test_an_upload_whose_process_died_at_its_end_is_finished(
     tus: Tus, inside: Path, died: str, monkeypatch: pytest.MonkeyPatch
@@ -262,6 +308,9 @@ def test_an_upload_whose_process_died_at_its_end_is_finished(
             patch.setattr(lifecycle, "transition", lambda *_, **__: None)
             resumable.publish(actor=factories.actor_for(upload.user), upload=upload)
 
+    reader = Client(headers={"Authorization": f"Bearer {factories.make_token(upload.user, scopes=['read'])}"})
+    assert reader.head(url, headers=sent({}))["Upload-Offset"] == "3"
+    assert Upload.objects.get().state == UploadState.RECEIVED
     assert tus.head(url)["Upload-Offset"] == "3"
     assert ((inside / "a").read_bytes(), [each.name for each in inside.iterdir()]) == (b"abc", ["a"])
     assert Upload.objects.get().state == UploadState.FINISHED
