@@ -4,6 +4,7 @@
 
 import os
 import stat
+import subprocess
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -15,6 +16,7 @@ from tests.doubles.storage_apis import SIMULATED, simulated
 from tests.doubles.storage_servers import HOSTS, OWNER, SERVERS
 from tests.waiting import wait_until
 from vfolders.core.paths import ROOT
+from vfolders.storage.backends.btrfs import BtrfsStorage
 from vfolders.storage.base import Capability, StorageBackend, StorageFull, StorageUnavailable
 from vfolders.storage.files import FolderFiles
 
@@ -162,6 +164,24 @@ def test_the_file_system_counts_a_folder(storage: StorageBackend, files: FolderF
     fill(files, "a", 8 * MIB)
     files.run(lambda: os.sync())
     wait_until(lambda: 8 * MIB <= (storage.used_bytes(FOLDER) or 0) <= 20 * MIB)
+
+
+def test_subvolumes_that_an_owner_made_are_counted_and_deleted(
+    storage: StorageBackend, files: FolderFiles
+) -> None:
+    if not isinstance(storage, BtrfsStorage):
+        return
+    place = Path(storage.folder_path(FOLDER))
+    for path in (place / "one", place / "one" / "way" / "two"):
+        path.parent.mkdir(exist_ok=True)
+        subprocess.run(["btrfs", "subvolume", "create", path], check=True, capture_output=True)
+        (path / "a" / "b").mkdir(parents=True)
+        (path / "a" / "b" / "large").write_bytes(bytes(MIB))
+    assert storage.used_bytes(FOLDER) is None
+    assert files.measure().size_bytes == 2 * MIB
+
+    storage.delete_folder(FOLDER)
+    assert not place.exists()
 
 
 def test_a_clone_has_the_content_and_lives_on_its_own(storage: StorageBackend, files: FolderFiles) -> None:

@@ -164,8 +164,38 @@ def _empty(top: int, deadline: float) -> None:
             with suppress(FileNotFoundError, NotADirectoryError):
                 _unlock(top, name)
                 with closing(open_directory(top, name)) as below:
-                    _lift(_sweep(below), below, top)
+                    try:
+                        _lift(_sweep(below), below, top)
+                    except OSError as error:
+                        if error.errno != errno.EXDEV:
+                            raise
+                        _empty_in_place(below, deadline)
                 _remove_if_empty(top, name)  # if not, the next round continues
+
+
+def _empty_in_place(top: int, deadline: float) -> None:
+    """Remove everything in the open directory `top` without a rename, which the file system refuses where
+    the owner has made a subvolume or changed a project id. Slow in deep trees: it goes down from `top`
+    for each directory, with two descriptors.
+    """
+    while names := _sweep(top, most=1):
+        parent, directory = os.dup(top), os.dup(top)
+        try:
+            while below := _sweep(directory, most=1):
+                if time.monotonic() > deadline:
+                    raise StillChanging(below[0])
+                names = below
+                _unlock(directory, names[0])
+                os.close(parent)
+                parent, directory = directory, -1
+                directory = open_directory(parent, names[0])
+            _remove_if_empty(parent, names[0])
+        except (FileNotFoundError, NotADirectoryError):
+            continue  # changed meanwhile
+        finally:
+            os.close(parent)
+            if directory >= 0:
+                os.close(directory)
 
 
 def _remove_if_empty(parent: int, name: str) -> bool:
@@ -178,7 +208,7 @@ def _remove_if_empty(parent: int, name: str) -> bool:
     return True
 
 
-def _sweep(directory: int) -> list[str]:
+def _sweep(directory: int, most: int = _DIRECTORIES_PER_SWEEP) -> list[str]:
     """Unlink everything but directories; return names of the first directories found, [] when none
     is left.
     """
@@ -187,7 +217,7 @@ def _sweep(directory: int) -> list[str]:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 directories.append(entry.name)
-                if len(directories) == _DIRECTORIES_PER_SWEEP:
+                if len(directories) == most:
                     break
             else:
                 with suppress(FileNotFoundError, IsADirectoryError):

@@ -97,8 +97,10 @@ class BtrfsStorage(DirectoryStorage):
         limit = "none" if quota_bytes is None else str(quota_bytes)
         self._commands.run(["btrfs", "qgroup", "limit", limit, self._path(folder_id)])
 
-    def used_bytes(self, folder_id: UUID) -> int:
+    def used_bytes(self, folder_id: UUID) -> int | None:
         path = self._path(folder_id)
+        if self._commands.run(["btrfs", "subvolume", "list", "-o", path]).strip():
+            return None  # the owner has made subvolumes inside, which have quota groups of their own
         self._commands.run(["btrfs", "filesystem", "sync", path])
         shown = self._commands.run(["btrfs", "qgroup", "show", "--raw", "-f", path])
         # qgroupid referenced exclusive [path]; the line of the subvolume itself begins with level 0
