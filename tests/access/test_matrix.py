@@ -113,7 +113,7 @@ def ask(
     parameters = ROUTES[row.route].parameters
     address = world.address(row.route, parameters, absent=absent)
     address = address.removesuffix("/") if without_slash else address
-    with undone(world, needs_file=not parameters.isdisjoint({"folder_id", "place"})):
+    with undone(world, needs_file=not parameters.isdisjoint({"folder_id", "place", "link_code"})):
         if client is None:
             client = world.program(column) if row.route in REST_ROUTES else world.browser(column)
         return send(client, row, address, world)

@@ -8,6 +8,7 @@ from django.views.decorators.http import require_safe
 
 from accounts.core.throttle import Purpose
 from accounts.sign_in.throttle import count_attempt
+from common.pages.htmx import closed_during_impersonation
 from common.rest.actor import actor_of
 from vfolders.files.http_download import download
 from vfolders.models import FolderLink
@@ -28,6 +29,7 @@ def public_link(request: HttpRequest, link_code: str) -> HttpResponse:
     return response
 
 
+@closed_during_impersonation
 @require_safe
 def public_download(request: HttpRequest, link_code: str) -> HttpResponseBase:
     """Send the file as an attachment. Each GET counts, also of a part."""
