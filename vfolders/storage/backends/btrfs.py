@@ -6,8 +6,8 @@ from uuid import UUID
 
 from django.utils.translation import gettext_lazy as _
 
-from vfolders.core.paths import UNLISTED
 from vfolders.core.paths import ROOT as FOLDER_ROOT
+from vfolders.core.paths import UNLISTED
 from vfolders.storage import descriptors, mounts
 from vfolders.storage.backends.directories import DirectoryStorage
 from vfolders.storage.backends.local import ROOT, root_of
