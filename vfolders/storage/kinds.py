@@ -102,7 +102,7 @@ class HostKind:
     is_simulated: bool = False
     programs: tuple[str, ...] = ()
     """Programs of this machine that it needs."""
-    needs: str = ""
+    needs: Any = ""
     """Everything that it needs, in words for administrators."""
 
     def lacks(self) -> tuple[str, ...]:

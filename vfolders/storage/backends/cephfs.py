@@ -79,5 +79,5 @@ KIND = HostKind(
     ),
     capabilities=CephStorage.capabilities,
     programs=("ceph-fuse",),
-    needs="ceph-fuse, or a kernel with CephFS; root",
+    needs=_("ceph-fuse, or a kernel with CephFS; root"),
 )

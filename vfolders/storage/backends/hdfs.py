@@ -80,5 +80,5 @@ KIND = HostKind(
     capabilities=QUOTAS,
     is_simulated=True,
     programs=("hadoop-fuse-dfs",),
-    needs="hadoop-hdfs-fuse; Hadoop 3.3 or newer; root",
+    needs=_("hadoop-hdfs-fuse; Hadoop 3.3 or newer; root"),
 )

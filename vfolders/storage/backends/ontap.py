@@ -105,5 +105,5 @@ KIND = HostKind(
     capabilities=QUOTAS,
     is_simulated=True,
     programs=("mount.nfs",),
-    needs="nfs-common; no_root_squash; ONTAP 9.6 or newer; root",
+    needs=_("nfs-common; no_root_squash; ONTAP 9.6 or newer; root"),
 )

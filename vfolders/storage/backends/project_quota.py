@@ -122,7 +122,7 @@ def _kind(name: str, title: str) -> HostKind:
         capabilities=ProjectQuotaStorage.capabilities,
         is_simulated=True,
         programs=("chattr", "setquota", "repquota"),
-        needs="quota, e2fsprogs; a kernel with quotas; root",
+        needs=_("quota, e2fsprogs; a kernel with quotas; root"),
     )
 
 

@@ -88,5 +88,5 @@ KIND = HostKind(
     capabilities=QUOTAS,
     is_simulated=True,
     programs=("mount.wekafs",),
-    needs="WEKA client, or nfs-common; root",
+    needs=_("WEKA client, or nfs-common; root"),
 )
