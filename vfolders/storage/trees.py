@@ -272,8 +272,8 @@ class Copier:
                 self.copy_content(top, made)
 
     def copy_content(self, top: int, target: int) -> None:
-        """Copy everything below the open directory `top` but what the portal keeps in a folder into the empty directory
-        `target`, as `copy` does.
+        """Copy everything below the open directory `top`, without what the portal keeps there, into the
+        empty directory `target`, as `copy` does.
         """
         with ExitStack() as opened:
             directory, path = target, ROOT
