@@ -7,7 +7,7 @@ by itself and both folders are on it, nothing is copied.
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Condition
@@ -142,6 +142,8 @@ def run_clone(folder_id: UUID) -> None:
             log.warning("folder.clone_delayed", folder_id=str(folder_id), error=error.message)
         except BerthError as error:
             _fail(clone, error)
+        finally:
+            _remove_purged(clone.folder)
 
 
 @contextmanager
@@ -187,6 +189,14 @@ def _copy(clone: FolderClone) -> None:
             progress.stop()
     copying.result()
     _save_progress(clone, progress)
+
+
+def _remove_purged(folder: VFolder) -> None:
+    """Remove the files if the clone was cancelled: it may have been purged before they were made."""
+    if VFolder.objects.filter(pk=folder.pk).exclude(state=FolderState.DELETING.value).exists():
+        return
+    with suppress(BerthError):
+        remove_files(folder)
 
 
 def _reserve(clone: FolderClone, progress: "Progress") -> None:

@@ -185,3 +185,22 @@ def test_another_worker_copies_what_a_killed_one_left(people: People) -> None:
 
     wait_until(is_whole)
     assert (Path(mount_source(folder)) / "deep" / "er" / "file").read_bytes() == b"x" * 5000
+
+
+def test_a_clone_that_is_purged_before_its_files_are_made_leaves_none(
+    people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = make_source(people.member)
+    folder = clone(source)
+    make_files = clones.make_files
+
+    def make_late(each: VFolder) -> None:
+        trash.trash_folder(actor=actor_for(people.member), folder_id=folder.pk)
+        services.purge_folders()
+        make_files(each)
+
+    monkeypatch.setattr(clones, "make_files", make_late)
+    clones.run_clone(folder.pk)
+
+    assert not VFolder.objects.filter(pk=folder.pk).exists()
+    assert not Path(mount_source(source)).with_name(folder.pk.hex).exists()
