@@ -131,12 +131,15 @@ class FolderFiles:
         this one is removed. Raises EntryMissing, WrongKind.
         """
 
-        def open_directory() -> int:
+        def open_directory() -> _HeldDirectory:
             with self._opened() as folder, translated(path), descriptors.descend(folder, path) as found:
-                return os.dup(found)
+                return _HeldDirectory(os.dup(found))
 
-        with closing(self.run(open_directory)) as directory:
-            yield os.fstat(directory).st_ino
+        held = self.run(open_directory)
+        try:
+            yield held.inode
+        finally:
+            held.close()
 
     @_bounded(SHORT_S)
     def open_file(self, path: EntryPath) -> OpenFile:
@@ -418,6 +421,22 @@ class FolderFiles:
             if _is_directory(parent, path[-1]):
                 raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), path[-1])
             return _NewFile(aside, parent, path, self._storage.owner)
+
+
+class _HeldDirectory:
+    """An open directory."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self.inode = os.fstat(descriptor).st_ino
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        self.close()  # opened by a call whose caller had given up
 
 
 class _NewFile:

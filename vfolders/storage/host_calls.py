@@ -124,7 +124,11 @@ class HostCalls:
         thread = Thread(target=work, name=f"storage-{self.host_id}", daemon=True)
         if not places.take(thread, timeout_s):
             raise self._stalled(TURN_S)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:  # the process has too many threads
+            places.give_back(thread)
+            raise self._stalled(0) from error
         return done
 
     def _stalled(self, waited_s: float) -> StorageUnavailable:

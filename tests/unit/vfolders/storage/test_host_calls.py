@@ -82,3 +82,17 @@ def test_the_start_of_a_file_is_read_as_a_call(tmp_path: Path, monkeypatch: pyte
         monkeypatch.setattr(host_calls, "PLACES", 0)
         with pytest.raises(StorageUnavailable):
             opened.read_start(2)
+
+
+def test_a_thread_that_cannot_start_keeps_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_calls, "PLACES", 1)
+    calls = HostCalls(next(ids), "nas")
+
+    def refuse(_thread: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as full:
+        full.setattr(host_calls.Thread, "start", refuse)
+        with pytest.raises(StorageUnavailable):
+            calls.run(lambda: 7)
+    assert calls.run(lambda: 7) == 7
