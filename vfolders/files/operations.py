@@ -230,6 +230,9 @@ def _run(operation: FileOperation, actor: Actor) -> None:
     except BerthError as refusal:
         operation.error = f"{refusal.message} {refusal.hint}".strip()
         raise
+    except BaseException:
+        operation.error = _("The portal failed. What was done before stays; try again.")
+        raise
     finally:
         operation.beat_at = operation.ended_at = clock.now()
         operation.is_cancelled = FileOperation.objects.filter(pk=operation.pk, is_cancelled=True).exists()

@@ -265,6 +265,19 @@ def test_an_operation_is_seen_and_cancelled_by_its_user_alone(
     assert not (inside / "out").exists()
 
 
+def test_an_operation_that_fails_unexpectedly_is_not_shown_as_done(
+    people: People, folder: VFolder, inside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_args: object) -> None:
+        raise MemoryError
+
+    (inside / "a").touch()
+    monkeypatch.setattr(operations._Run, "_copy", fail)
+    with pytest.raises(MemoryError):
+        operate(api_client(people.member), folder, "copy", "a", name="b")
+    assert FileOperation.objects.get().state == "failed"
+
+
 def body_of(answer: Any) -> bytes:
     return b"".join(answer)
 
@@ -342,7 +355,13 @@ def test_two_writers_of_a_text_get_a_sentence_and_its_encoding_stays(
     assert (again.status_code, again.json()["code"]) == (409, "changed_meanwhile")
     fresh = {**change, "etag": saved.json()["etag"], "text": "\N{SNOWMAN}\N{ROCKET}"}
     assert client.put(its_url, fresh, content_type="application/json").json()["fields"].keys() == {"text"}
-    for wrong in ({"encoding": "rot13"}, {"encoding": "nothing"}, {"newline": "x"}):
+    for wrong in (
+        {"encoding": "rot13"},
+        {"encoding": "nothing"},
+        {"encoding": "punycode"},
+        {"encoding": "idna"},
+        {"newline": "x"},
+    ):
         assert client.put(its_url, {**change, **wrong}, content_type="application/json").status_code == 400
     new = client.put(url(folder, "text/?path=n.txt"), {"text": ""}, content_type="application/json")
     assert new.status_code == 200
