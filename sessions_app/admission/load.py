@@ -53,9 +53,11 @@ from sessions_app.limits.policy_limits import budget_owners, load_scopes
 from sessions_app.queue import holds
 from sessions_app.queue.dependencies import Dependency, lock_awaited, resolve_dependencies
 from vfolders.core.paths import parse_path
+from vfolders.core.permissions import Action
 from vfolders.models import VFolder
 from vfolders.selectors import (
     access_mountable_folder,
+    actions_on,
     automatic_folders,
     check_directory,
     mountable_candidates,
@@ -353,7 +355,8 @@ def _check_directories(mounts: Mounts) -> None:
 
 def _automatic_mounts(actor: Actor, request: SessionRequest, requested: Mounts) -> Mounts:
     """Return the mounts of the actor's auto-mount folders, but those that the request mounts itself or
-    whose place it uses otherwise; none without personal files. One query.
+    whose place it uses otherwise, and those whose host denies to mount; none without personal files. One
+    query.
     """
     if not request.personal_files:
         return ()
@@ -363,6 +366,7 @@ def _automatic_mounts(actor: Actor, request: SessionRequest, requested: Mounts) 
         ResolvedMount(folder, path, is_readonly=False, is_automatic=True)
         for folder in automatic_folders(actor)
         if (path := f"{HOME}/{folder.name}") and folder.pk not in named
+        if Action.MOUNT in actions_on(actor, folder)
         if not conflicting_path([*taken, path])
     )
 

@@ -12,6 +12,7 @@ from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_sessions import Place
 from vfolders import services, trash
 from vfolders.core.modes import FolderMode
+from vfolders.models import StorageHost
 from vfolders.ports import FolderInUse
 from vfolders.selectors import mount_source
 
@@ -58,6 +59,8 @@ def test_auto_mount_folders_are_in_all_sessions_of_their_owner(place: Place) -> 
     elsewhere = [{"folder": "data", "path": "/home/work/.cache"}]
     assert mounts_of(place, mounts=elsewhere) == [("data", "/home/work/.cache", False)]
     assert mounts_of(place, personal_files=False) == []
+    StorageHost.objects.update(is_restricted=True)
+    assert mounts_of(place) == [], "their host denies to mount them"
 
 
 def test_a_copy_of_a_session_asks_for_what_was_asked_for(place: Place) -> None:
