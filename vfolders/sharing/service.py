@@ -28,6 +28,7 @@ from vfolders.core.states import FolderState
 from vfolders.events import ShareNews, SharingChanged
 from vfolders.models import FolderShare, VFolder
 from vfolders.ports import MountingSession, folder_sessions
+from vfolders.quotas.selectors import lock_limited_host
 from vfolders.selectors import NOBODY, access_folder
 from vfolders.sharing.selectors import access_invitation, access_share, sessions_without_right
 from vfolders.sharing.transfer import give_folder
@@ -168,6 +169,7 @@ def accept_share(*, actor: Actor, share_id: UUID) -> VFolder:
     invitation = access_invitation(actor, share_id)
     if invitation.is_offer:
         precede_admissions()
+        lock_limited_host(invitation.folder.host)
     _lock_folder(invitation.folder_id)
     share = access_invitation(actor, share_id)
     folder = share.folder

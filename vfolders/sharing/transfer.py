@@ -6,7 +6,7 @@ from uuid import UUID
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
-from accounts.core.limits import Limit, overused_limits, refused_limits
+from accounts.core.limits import Limit, StorageLevel, overused_limits, refused_limits
 from accounts.limits import ScopeIds, check_limits, read_scopes
 from accounts.models import User
 from accounts.selectors import user_actor
@@ -17,6 +17,7 @@ from vfolders import lifecycle
 from vfolders.core.modes import FolderMode
 from vfolders.core.permissions import OWNERSHIP
 from vfolders.models import VFolder
+from vfolders.quotas.selectors import storage_limits
 from vfolders.selectors import check_creation, host_refusals
 
 MAX_TRIES = 100
@@ -50,6 +51,8 @@ def give_folder(*, actor: Actor, folder_id: UUID, heir: User, is_limited: bool) 
     if is_limited:  # again, as the trigger that counts a hand-over does not refuse it
         scopes = read_scopes(ScopeIds(user=heir.pk).keys())
         check_limits(state for limit in wanted for state in overused_limits(scopes, Limit(limit)))
+        of_host = storage_limits([folder])
+        check_limits(each for each in of_host if each.level is StorageLevel.HOST_USER and each.over)
     folder.shares.filter(right=OWNERSHIP).delete()
     folder.links.all().delete()
     changes = {"from": str(before), "to": heir.email, "name": folder.name}

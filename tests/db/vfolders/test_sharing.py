@@ -214,6 +214,11 @@ def test_a_new_owner_accepts_the_folder_within_own_limits(people: People) -> Non
     assert VFolder.objects.get(pk=folder.pk).owner == people.member
     people.outsider.policy = None
     people.outsider.save()
+    StorageHost.objects.update(max_user_bytes=10)
+    VFolder.objects.filter(pk=folder.pk).update(size_bytes=11)
+    with pytest.raises(LimitExceeded):
+        service.accept_share(actor=heir, share_id=offer.pk)
+    StorageHost.objects.update(max_user_bytes=11)
     given = service.accept_share(actor=heir, share_id=offer.pk)
 
     assert (given.owner, given.name) == (people.outsider, f"data-{people.member.pk}")
