@@ -21,6 +21,7 @@ from markdown_it import MarkdownIt
 MOST_ROWS, MOST_COLUMNS, MOST_CELL = 500, 50, 500
 MOST_CELLS = 500
 MOST_OUTPUT = 20_000
+MOST_MARKDOWN = 200_000
 IMAGES = {
     b"\x89PNG\r\n\x1a\n": "image/png",
     b"\xff\xd8\xff": "image/jpeg",
@@ -93,7 +94,8 @@ def table(text: str) -> TableView:
 
 def markdown(text: str, link: "Links") -> SafeString:
     """Return Markdown as HTML with HTML in it shown as text. Links lead to http(s), mail, and entries
-    of the folder; images come from the folder alone.
+    of the folder; images come from the folder alone. At most
+    MOST_MARKDOWN characters, because tables take a thousand times their length.
     """
     parser = MarkdownIt("commonmark", {"html": False, "linkify": False}).enable("table")
     parser.validateLink = lambda url: link.target(url) is not None  # type: ignore[method-assign]
@@ -210,7 +212,7 @@ def notebook(text: str, link: Links) -> NotebookView | None:
 def _cell(cell: dict[str, Any], link: Links) -> Cell:
     source = _joined(cell.get("source"))
     if cell.get("cell_type") == "markdown":
-        return Cell(markdown(source[:200_000], link), "", "", [])
+        return Cell(markdown(source[:MOST_MARKDOWN], link), "", "", [])
     outputs = [shown for each in cell.get("outputs") or [] if (shown := _output(each))]
     number = cell.get("execution_count")
     return Cell("", source, str(number) if isinstance(number, int) else " ", outputs)

@@ -114,6 +114,10 @@ def test_files_that_cannot_be_shown_are_offered_for_download(
     (inside / "a.pdf").write_bytes(b"%PDF-1.7")
     for name in ("a.bin", "a.pdf"):
         assert "No preview" in content_of(browser, folder, name)
+    (inside / "long.md").write_text("# A\n" * 50_001)
+    assert "# A" in content_of(browser, folder, "long.md"), (
+        "as text: a table would take a thousand times as much"
+    )
 
 
 def test_deleted_files_are_listed_and_restored(
