@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from uuid import UUID
 
 import structlog
@@ -25,7 +26,7 @@ from vfolders import lifecycle
 from vfolders.core.states import FolderState
 from vfolders.models import VFolder
 from vfolders.quotas.selectors import byte_limits, lock_limited_host
-from vfolders.selectors import files_of, storage_of
+from vfolders.selectors import calls_of, files_of, storage_of
 from vfolders.storage.base import BACKGROUND, Capability, Effort, Usage
 
 log = structlog.get_logger(__name__)
@@ -93,7 +94,7 @@ def _counted_by_host(folder: VFolder) -> Usage | None:
     backend = storage_of(folder)
     if Capability.USAGE not in backend.capabilities:
         return None
-    used = backend.used_bytes(folder.pk)
+    used = calls_of(folder.host).run(partial(backend.used_bytes, folder.pk))
     return None if used is None else Usage(used, None, is_complete=True)
 
 

@@ -1,5 +1,6 @@
 """Sets quotas of folders and limits of storage hosts."""
 
+from functools import partial
 from uuid import UUID
 
 from django.db import transaction
@@ -16,7 +17,7 @@ from vfolders import lifecycle
 from vfolders.core.permissions import Action
 from vfolders.models import StorageHost, VFolder
 from vfolders.quotas.selectors import byte_limits
-from vfolders.selectors import access_folder, administers, storage_of
+from vfolders.selectors import access_folder, administers, calls_of, storage_of
 from vfolders.storage.base import Capability
 
 HOST_LIMITS = ("max_bytes", "max_user_bytes", "max_project_bytes")
@@ -44,7 +45,7 @@ def set_folder_quota(*, actor: Actor, folder_id: UUID, quota_bytes: int | None) 
             raise Conflict(_("The quota of this folder is being changed."), hint=_("Try again."))
         backend = storage_of(folder)
         if Capability.QUOTA in backend.capabilities:
-            backend.set_quota(folder.pk, quota_bytes)
+            calls_of(folder.host).run(partial(backend.set_quota, folder.pk, quota_bytes))
         return _store_quota(actor, folder, quota_bytes, is_fixed=is_administrator and quota_bytes is not None)
 
 

@@ -1,5 +1,6 @@
 """Quotas of folders and limits of storage hosts: who sets them, and what they refuse."""
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,11 @@ from tests.factories_sessions import make_place
 from vfolders import usage
 from vfolders.files import service as files
 from vfolders.models import StorageHost, VFolder
+from vfolders.quotas import service as quotas
 from vfolders.quotas.selectors import byte_limits
 from vfolders.quotas.service import set_folder_quota, set_host_limits
 from vfolders.services import create_folder
+from vfolders.storage.base import Capability, StorageUnavailable
 
 KIB = 1024
 
@@ -64,6 +67,22 @@ def test_a_full_folder_takes_no_upload_and_no_session_that_writes(db: None, tmp_
     with pytest.raises(LimitExceeded, match="The folder “data” uses 4 KiB for folders, 2 KiB more"):
         place.enqueue(mounts=[{"folder": "data"}])
     place.enqueue(mounts=[{"folder": "data", "readonly": True}, {"folder": "other"}])
+
+
+def test_setting_a_quota_waits_no_longer_than_other_calls_for_a_stalled_host(
+    owner: User, host: StorageHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stalled:
+        capabilities = frozenset({Capability.QUOTA})
+
+        def set_quota(self, *_of_folder: object) -> None:
+            assert threading.current_thread().name == f"storage-{host.pk}", "bounded by its deadline"
+            raise StorageUnavailable("away")
+
+    folder = make_folder(owner)
+    monkeypatch.setattr(quotas, "storage_of", lambda _folder: Stalled())
+    with pytest.raises(StorageUnavailable):
+        quota_by(owner, folder, KIB)
 
 
 def test_a_quota_set_during_an_upload_stops_it(
