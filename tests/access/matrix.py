@@ -587,7 +587,7 @@ GET    app-port                            401        401
 # admin: what is in files, logs and sessions, and how the owner signs in. Else they see what the owner sees.
 PRIVATE = frozenset({
     "api-logins", "security", "oidc", "oidc-callback", "app-open", "app-authorize", "session-terminal", "session-log", "folder", "folder-usage",
-    "folder-download", "folder-file", "folder-image", "folder-deleted", "folder-delete-entry", "public-link-download", "api-folder-root", "api-folder-file", "api-directory-usage", "api-session-logs",
+    "folder-download", "folder-file", "folder-image", "folder-deleted", "folder-empty-deleted", "folder-delete-entry", "public-link-download", "api-folder-root", "api-folder-file", "api-directory-usage", "api-session-logs",
     "api-folder-entries", "api-file-operation",
     "api-folder-zip", "api-folder-search", "api-folder-text",
     "api-deleted-entries", "api-session-files", "api-session-stat", "api-session-content", "api-session-archive",

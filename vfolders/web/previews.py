@@ -80,7 +80,7 @@ def _content(request: HttpRequest, folder_id: UUID, path: EntryPath, view: View)
     )
     if view is View.TABLE:
         return {"table": previews.table(text.text)}
-    if view is View.MARKDOWN:
+    if view is View.MARKDOWN and len(text.text) <= previews.MOST_MARKDOWN:
         return {"html": previews.markdown(text.text, links)}
     if view is View.NOTEBOOK and (notebook := previews.notebook(text.text, links)):
         return {"notebook": notebook}
@@ -134,6 +134,7 @@ def deleted_files(request: HttpRequest, folder_id: UUID) -> HttpResponse:
     )
 
 
+@closed_during_impersonation
 @login_required
 @require_POST
 def empty_deleted(request: HttpRequest, folder_id: UUID) -> HttpResponse:
