@@ -15,7 +15,7 @@ from common import clock
 from common.actors import SYSTEM, Actor
 from common.audit import audit_log
 from common.clock import ClockJump
-from common.errors import InvalidInput, NotFound, invalid_field
+from common.errors import InvalidInput, NotFound, PermissionDenied, invalid_field
 from common.messaging.dispatch import TaskName, enqueue_on_commit
 from common.models import ClockReading
 from vfolders import lifecycle
@@ -24,7 +24,7 @@ from vfolders.core.permissions import Action
 from vfolders.core.states import FolderState
 from vfolders.models import VFolder
 from vfolders.ports import check_unused
-from vfolders.selectors import SHOWN, TRASH, USABLE, access_folder
+from vfolders.selectors import SHOWN, TRASH, USABLE, access_folder, actions_on
 from vfolders.services import name_is_taken
 
 
@@ -43,7 +43,7 @@ def trash_folder(*, actor: Actor, folder_id: UUID) -> VFolder:
 
 
 def restore_folder(*, actor: Actor, folder_id: UUID, name: str = "") -> VFolder:
-    """Take the folder out of the trash, under another name if `name` is given.
+    """Take the folder out of the trash, under another name if `name` is given and the actor may manage it.
 
     A repetition changes nothing. Raises NotFound, PermissionDenied, InvalidInput, Conflict (its name was
     given to another folder meanwhile).
@@ -51,6 +51,11 @@ def restore_folder(*, actor: Actor, folder_id: UUID, name: str = "") -> VFolder:
     folder = access_folder(actor, folder_id, Action.DELETE, states=USABLE | TRASH)
     if folder.state == FolderState.READY:
         return folder
+    if name and name != folder.name and Action.MANAGE not in actions_on(actor, folder):
+        raise PermissionDenied(
+            _("You may not manage the folder “{folder}”.").format(folder=folder.name),
+            hint=_("Ask its owner."),
+        )
     with invalid_field("name"):
         wanted = parse_name_of_mode(name, FolderMode(folder.mode)) if name else folder.name
     try:

@@ -11,10 +11,11 @@ from common.errors import Conflict, InvalidInput, NotFound, PermissionDenied
 from common.models import AuditEntry
 from tests.conftest import People
 from tests.factories import actor_for
-from tests.factories_folders import make_folder, make_storage_host
+from tests.factories_folders import make_folder, make_share, make_storage_host
 from tests.factories_limits import use_of
 from vfolders import services, trash
 from vfolders.core.modes import FolderMode
+from vfolders.core.permissions import Right
 from vfolders.core.states import FolderState
 from vfolders.models import VFolder
 from vfolders.selectors import mount_source, trashed_folders, visible_folders
@@ -58,6 +59,9 @@ def test_a_name_that_was_taken_meanwhile_is_given_another_at_restore(people: Peo
         trash.restore_folder(actor=actor, folder_id=folder.pk)
 
     assert "name" in taken.value.fields
+    make_share(folder, people.outsider, right=Right.DELETE)
+    with pytest.raises(PermissionDenied):
+        trash.restore_folder(actor=actor_for(people.outsider), folder_id=folder.pk, name="mine")
     assert trash.restore_folder(actor=actor, folder_id=folder.pk, name="old").name == "old"
 
 
