@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import messages
@@ -159,8 +160,8 @@ def _urls(actor: Actor, active: str) -> Callable[[Any], str]:
         return lambda row: reverse("host-limits", args=[row.pk]) if may_change else ""
     folders = reverse("all-folders")
     if active == "project-storage":
-        return lambda row: f"{folders}?project={row.name}"
-    return lambda row: f"{folders}?q={row.email}"
+        return lambda row: f"{folders}?{urlencode({'project': row.name})}"
+    return lambda row: f"{folders}?{urlencode({'q': row.email})}"
 
 
 def _row(row: Any, url: str, has_growth: bool) -> TotalRow:
