@@ -6,6 +6,7 @@ import os
 import stat
 import threading
 import time
+import tracemalloc
 import uuid
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from vfolders.core.paths import MAX_DEPTH, ROOT, TRASH, UNFINISHED, UNLISTED, EntryPath
-from vfolders.storage import trash
+from vfolders.storage import descriptors, trash, trees
 from vfolders.storage.backends.local import LocalStorage
 from vfolders.storage.base import BACKGROUND, EntryExists, EntryMissing, WrongKind
 from vfolders.storage.descriptors import Owner
@@ -200,6 +201,17 @@ def test_a_way_that_a_session_dug_in_the_trash_is_followed_no_deeper_than_any_pa
     inside.joinpath(TRASH, trash.new_batch(), *["d"] * 500).mkdir(parents=True)
     (batch,) = files.trashed()
     assert [len(path) for path in batch.paths] == [MAX_DEPTH + 1]
+
+
+def test_a_walk_holds_no_list_of_a_directory(tmp_path: Path) -> None:
+    for number in range(3000):
+        (tmp_path / f"{number:0100d}").mkdir()
+    with descriptors.closing(os.open(tmp_path, os.O_RDONLY)) as top:
+        tracemalloc.start()
+        assert sum(1 for _ in trees.walk(top)) == 3000
+        _now, peak_bytes = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert peak_bytes < 300_000
 
 
 def test_a_trash_that_a_session_replaced_by_a_link_is_not_used(storage: LocalStorage, tmp_path: Path) -> None:

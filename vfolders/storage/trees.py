@@ -76,7 +76,7 @@ def walk(top: int, *, leave_out: frozenset[str] = frozenset()) -> Iterator[Found
     files of a directory before its sub-directories. Names in `leave_out` are skipped at the top.
 
     Entries that vanish meanwhile are skipped. Directories below MAX_DEPTH are yielded but not
-    entered. Holds one descriptor for each level.
+    entered. Holds two descriptors for each level, and no list, however many entries a directory has.
     """
     levels = [(ROOT, top, _entries_in(top, ROOT, leave_out))]
     try:
@@ -98,18 +98,13 @@ def walk(top: int, *, leave_out: frozenset[str] = frozenset()) -> Iterator[Found
 
 
 def _entries_in(directory: int, path: EntryPath, leave_out: frozenset[str] = frozenset()) -> Iterator[Found]:
-    directories: list[Found] = []
-    with os.scandir(directory) as entries:
-        for entry in entries:
-            if entry.name in leave_out:
-                continue
-            with suppress(FileNotFoundError):
-                found = Found((*path, entry.name), directory, entry.stat(follow_symlinks=False))
-                if found.is_directory:
-                    directories.append(found)
-                else:
-                    yield found
-    yield from directories
+    for wants_directories in (False, True):
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                if entry.name in leave_out or entry.is_dir(follow_symlinks=False) != wants_directories:
+                    continue
+                with suppress(FileNotFoundError):
+                    yield Found((*path, entry.name), directory, entry.stat(follow_symlinks=False))
 
 
 def move(source: int, name: str, target: int, new_name: str) -> None:
