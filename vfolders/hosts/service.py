@@ -8,7 +8,9 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
+from uuid import UUID
 
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
@@ -24,9 +26,10 @@ from vfolders.core.host_rights import HostRight, right_names
 from vfolders.hosts.health import CHECK_S, look_at, mark_of, store_health
 from vfolders.models import StorageGrant, StorageHost, VFolder
 from vfolders.selectors import backend_of, calls_of
-from vfolders.storage.base import StorageUnavailable
+from vfolders.storage.base import StorageBackend, StorageUnavailable
 from vfolders.storage.kinds import HostKind
-from vfolders.storage.registry import KINDS
+from vfolders.storage.registry import KINDS, mount_point
+from vfolders.storage.secret_files import remove_secret_files
 
 
 def add_host(*, actor: Actor, name: str, kind: str, settings: Mapping[str, Any]) -> StorageHost:
@@ -57,6 +60,7 @@ def add_host(*, actor: Actor, name: str, kind: str, settings: Mapping[str, Any])
         _prepare(host)
     except BerthError:
         _detach(host)
+        remove_secret_files(mount_point(str(host.pk)))
         StorageHost.objects.filter(pk=host.pk).delete()
         raise
     host.is_active = True
@@ -104,7 +108,7 @@ def _try_values(host: StorageHost, kind: HostKind, values: Mapping[str, str]) ->
     _detach(host)
     _set_values(host, kind, values)
     try:
-        _prepare(host)
+        _prepare(host, has_folders=VFolder.objects.filter(host=host).exists())
     except BerthError:
         _detach(host)
         host.config, host.secrets = before
@@ -143,6 +147,7 @@ def remove_host(*, actor: Actor, host_id: int) -> None:
         storage = backend_of(host)
         calls_of(host).run(lambda: storage.delete_folder(mark_of(host)), timeout_s=CHECK_S)
     _detach(host)
+    remove_secret_files(mount_point(str(host_id)))
 
 
 def probe_host(*, actor: Actor, host_id: int) -> StorageHost:
@@ -238,8 +243,10 @@ def _set_values(host: StorageHost, kind: HostKind, values: Mapping[str, str]) ->
     host.secrets = json.dumps(secrets) if secrets else ""
 
 
-def _prepare(host: StorageHost) -> None:
-    """Prepare the host and look at it. Raises StorageUnavailable, with all that the machine lacks."""
+def _prepare(host: StorageHost, *, has_folders: bool = False) -> None:
+    """Prepare the host and look at it. Raises StorageUnavailable, with all that the machine lacks, and if
+    the host has folders that are not there: a purge would take them for removed.
+    """
     storage = backend_of(host)
     calls = calls_of(host)
     if lacking := calls.run(storage.lacks):
@@ -247,6 +254,11 @@ def _prepare(host: StorageHost) -> None:
     calls.run(storage.prepare, timeout_s=CHECK_S)
     if lacking := calls.run(storage.lacks):
         raise StorageUnavailable(" ".join(lacking))
+    if has_folders and not calls.run(partial(_is_marked, storage, mark_of(host)), timeout_s=CHECK_S):
+        raise StorageUnavailable(
+            _("The folders of “{host}” are not there.").format(host=host.name),
+            hint=_("Move everything in its directory there first, or add another host for new folders."),
+        )
     space, error = look_at(host)
     if error:
         raise StorageUnavailable(error)
@@ -256,6 +268,15 @@ def _prepare(host: StorageHost) -> None:
         host.volume_options, host.volume_secret = volume
         host.save(update_fields=["reach", "volume_options", "volume_secret"])
     store_health(host, space, "")
+
+
+def _is_marked(storage: StorageBackend, mark: UUID) -> bool:
+    """Return True if the mark that checks of health leave is on the host."""
+    try:
+        with storage.opened(mark):
+            return True
+    except StorageUnavailable:
+        return False
 
 
 def _detach(host: StorageHost) -> None:

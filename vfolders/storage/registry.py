@@ -55,6 +55,11 @@ MOUNTS = "mounts"
 """Directory below the data directory with the mount points of hosts, by their ids."""
 
 
+def mount_point(mount_name: str) -> str:
+    """Return the path at which a host is mounted, beside which its secrets are."""
+    return os.path.join(settings.DATA_DIR, MOUNTS, mount_name)
+
+
 def open_storage(kind: str, values: Mapping[str, str], *, mount_name: str) -> StorageBackend:
     """Return the backend of a host of this kind; `mount_name` is its own directory for mounts.
     Raises StorageUnavailable if the settings are invalid.
@@ -72,7 +77,7 @@ def open_storage(kind: str, values: Mapping[str, str], *, mount_name: str) -> St
         HostSettings(
             values=checked,
             data_dir=str(settings.DATA_DIR),
-            mount_point=os.path.join(settings.DATA_DIR, MOUNTS, mount_name),
+            mount_point=mount_point(mount_name),
             owner=Owner(uid=settings.BERTH_CONTAINER_UID, gid=settings.BERTH_CONTAINER_GID),
         )
     )

@@ -1,6 +1,8 @@
 """Files with secrets that programs of storage hosts read, beside the mount point."""
 
 import os
+from contextlib import suppress
+from glob import escape, glob
 
 
 def write_secret_file(path: str, text: str) -> str:
@@ -11,3 +13,10 @@ def write_secret_file(path: str, text: str) -> str:
         file.write(text)
     os.rename(made, path)
     return path
+
+
+def remove_secret_files(mount_point: str) -> None:
+    """Remove everything that stands beside the mount point for its host. Idempotent."""
+    for path in glob(f"{escape(mount_point)}.*"):
+        with suppress(FileNotFoundError):
+            os.unlink(path)

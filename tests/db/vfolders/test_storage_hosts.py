@@ -23,6 +23,8 @@ from vfolders.selectors import actions_on, folder_mount, mount_actions, mount_so
 from vfolders.sharing.transfer import give_folder
 from vfolders.storage.base import StorageUnavailable
 from vfolders.storage.mounts import is_mounted
+from vfolders.storage.registry import mount_point
+from vfolders.storage.secret_files import write_secret_file
 
 pytestmark = pytest.mark.django_db
 
@@ -40,7 +42,9 @@ def test_an_added_host_takes_folders_until_it_is_removed(people: People, disk: S
     with pytest.raises(Conflict, match="1 folder"):
         service.remove_host(actor=SYSTEM, host_id=disk.pk)
     VFolder.objects.all().delete()
+    secret = Path(write_secret_file(mount_point(f"{disk.pk}") + ".keyring", "key"))
     service.remove_host(actor=SYSTEM, host_id=disk.pk)
+    assert not secret.exists()
     assert not StorageHost.objects.filter(name="disk").exists()
 
 
@@ -92,6 +96,18 @@ def test_new_settings_are_tried_before_they_stay(disk: StorageHost, tmp_path: Pa
     )
     disk.refresh_from_db()
     assert (disk.config, disk.is_active) == ({"root": str(tmp_path / "new")}, False)
+
+
+def test_a_host_with_folders_goes_only_where_they_are(
+    people: People, disk: StorageHost, tmp_path: Path
+) -> None:
+    services.create_folder(actor=actor_for(people.member), name="data", host="disk")
+    moved = {"root": str(tmp_path / "new")}
+    with pytest.raises(StorageUnavailable, match="are not there"):
+        service.change_host(actor=SYSTEM, host_id=disk.pk, settings=moved)
+    shutil.rmtree(tmp_path / "new")
+    shutil.move(Path(settings.DATA_DIR, "disk"), tmp_path / "new")
+    assert service.change_host(actor=SYSTEM, host_id=disk.pk, settings=moved).config == moved
 
 
 def test_no_folders_come_on_a_host_that_is_away_until_it_is_back(people: People, disk: StorageHost) -> None:
