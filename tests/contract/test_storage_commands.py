@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 
 from tests.doubles.storage_apis import APIS, SimulatedCommands, host, serving
+from vfolders.storage.backends import api_quota
 from vfolders.storage.base import StorageUnavailable
 from vfolders.storage.commands import Commands
 
@@ -17,21 +18,21 @@ FOLDER = UUID("6ba7b810-9dad-41d1-80b4-00c04fd430c8")
     [
         (
             "nfs",
-            {"options": "nconnect=4"},
-            "mount -t nfs -o nosuid,nodev,vers=4.2,soft,timeo=100,retrans=3,nconnect=4 nas.example.org:/export/folders {at}",
+            {"options": "suid"},
+            "mount -t nfs -o vers=4.2,soft,timeo=100,retrans=3,suid,nosuid,nodev nas.example.org:/export/folders {at}",
         ),
         (
             "smb",
             {"domain": "EXAMPLE"},
             (
-                "mount -t cifs -o nosuid,nodev,username=berth,domain=EXAMPLE,uid={uid},gid={gid},file_mode=0644,dir_mode=0755,"
-                "vers=3.1.1,seal,mfsymlinks //nas.example.org/folders/berth {at}"
+                "mount -t cifs -o username=berth,domain=EXAMPLE,uid={uid},gid={gid},file_mode=0644,dir_mode=0755,"
+                "vers=3.1.1,seal,mfsymlinks,nosuid,nodev //nas.example.org/folders/berth {at}"
             ),
         ),
         (
             "cephfs",
             {"client": "kernel", "path": "/berth"},
-            "mount -t ceph -o nosuid,nodev,name=admin,secretfile={at}.secret 10.0.0.5:6789,10.0.0.6:6789:/berth {at}",
+            "mount -t ceph -o name=admin,secretfile={at}.secret,nosuid,nodev 10.0.0.5:6789,10.0.0.6:6789:/berth {at}",
         ),
         (
             "weka",
@@ -41,7 +42,7 @@ FOLDER = UUID("6ba7b810-9dad-41d1-80b4-00c04fd430c8")
         (
             "hdfs",
             {"api": "https://localhost:1"},
-            "hadoop-fuse-dfs -oserver=nas.example.org,port=8020,allow_other,rw {at}",
+            "hadoop-fuse-dfs -oserver=nas.example.org,port=8020,allow_other,rw,nosuid,nodev {at}",
         ),
     ],
 )
@@ -83,6 +84,15 @@ def test_a_kernel_without_project_quotas_is_named(tmp_path: Path) -> None:
     storage = host("ext4", tmp_path, Commands())
     storage.prepare()
     assert any("prjquota" in line or "not on ext4" in line for line in storage.lacks())
+
+
+def test_an_api_that_answers_without_end_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "behind").mkdir()
+    monkeypatch.setattr(api_quota, "MOST_BYTES", 4)
+    with serving(APIS["onefs"](tmp_path / "behind"), tmp_path) as (address, authority):
+        storage = host("onefs", tmp_path, Commands(), api=address, authority=authority)
+        with pytest.raises(StorageUnavailable, match="more than"):
+            storage.read_usage(storage.api(), "x")  # type: ignore[attr-defined]
 
 
 def test_an_api_whose_certificate_is_not_trusted_gets_no_password(tmp_path: Path) -> None:

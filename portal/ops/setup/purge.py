@@ -20,6 +20,7 @@ from portal.ops.setup.role import role_of
 from portal.ops.setup.venv import ensure_venv, run_in_venv, runs
 
 REMOVED_AT_ONCE = 8
+UMOUNT_S = 60
 BRANCH_DEPTH = 4  # packages in .venv/lib/python3.11/site-packages
 # What a portal that joined others has for itself; roots of storage hosts are beside it.
 OWN_OF_A_PART = frozenset(
@@ -82,12 +83,20 @@ def unmount_below(directory: Path, log: Say) -> None:
     nothing on a server is removed. Raises PreflightFailed if one stays.
     """
     for point in reversed(mounts_below(directory)):
-        if not any(
-            subprocess.run(["umount", *options, point], capture_output=True, check=False).returncode == 0
-            for options in ([], ["--lazy"])
-        ):
+        if not (unmounts(point) or unmounts("--lazy", point)):
             raise PreflightFailed(f"{point} cannot be unmounted.", f"Run: umount --lazy {point}")
         log(f"unmounted {point}")
+
+
+def unmounts(*words: str) -> bool:
+    """Run umount, which waits for ever for a server that is gone; False if it fails or takes too long."""
+    try:
+        return (
+            subprocess.run(["umount", *words], capture_output=True, timeout=UMOUNT_S, check=False).returncode
+            == 0
+        )
+    except subprocess.TimeoutExpired:
+        return False
 
 
 def mounts_below(directory: Path) -> list[str]:

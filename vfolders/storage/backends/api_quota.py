@@ -17,7 +17,7 @@ from vfolders.storage.kinds import WORD, HostSettings, Input, Setting
 from vfolders.storage.secret_files import write_secret_file
 
 CONNECT_S, ANSWER_S, JOB_S = 5, 20, 60
-MOST_BYTES = 2**20
+MOST_BYTES, PIECE_BYTES = 2**20, 2**16
 SHOWN = 200
 
 API = Setting(
@@ -79,7 +79,16 @@ class RestApi:
                 params=params,
                 timeout=(CONNECT_S, ANSWER_S),
                 allow_redirects=False,
+                stream=True,
             )
+            # Read here, so that neither this process nor the sentence below takes more.
+            content = b""
+            for piece in answer.iter_content(PIECE_BYTES):
+                content += piece
+                if len(content) > MOST_BYTES:
+                    answer.close()
+                    raise StorageUnavailable(_("The storage system's API answered more than 1 MiB."))
+            answer._content = content  # what `text` and `json` give
         except requests.RequestException as error:
             reason = type(error).__name__
             raise StorageUnavailable(

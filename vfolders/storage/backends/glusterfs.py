@@ -39,8 +39,7 @@ class GlusterStorage(MountedStorage):
 
     def mount_command(self) -> Sequence[str]:
         source = f"{self.settings['server']}:/{self.settings['volume']}"
-        options = ",".join(filter(None, ["acl", self.settings["options"]]))
-        return ["mount", "-t", "glusterfs", "-o", options, source, self.root]
+        return ["mount", "-t", "glusterfs", "-o", self.options("acl"), source, self.root]
 
     def prepare(self) -> None:
         super().prepare()

@@ -28,8 +28,8 @@ class HdfsStorage(ApiQuotaStorage):
         return ("hadoop-fuse-dfs",)
 
     def mount_command(self) -> Sequence[str]:
-        options = f"-oserver={self.settings['server']},port={self.settings['port']},allow_other,rw"
-        return ["hadoop-fuse-dfs", options, self.root]
+        words = (f"server={self.settings['server']}", f"port={self.settings['port']}", "allow_other", "rw")
+        return ["hadoop-fuse-dfs", f"-o{self.options(*words)}", self.root]
 
     def agent_volume(self) -> tuple[dict[str, str], str] | None:
         return None

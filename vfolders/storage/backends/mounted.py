@@ -61,8 +61,8 @@ class MountedStorage(DirectoryStorage):
         return self.commands.lacking(self.programs())
 
     def options(self, *words: str) -> str:
-        """Return the option -o of mount: the safe ones, these, and the administrator's."""
-        given = (mounts.SAFE_OPTIONS, *words, self.settings["options"])
+        """Return the option -o of mount: these, the administrator's, and last, so that they count, the safe ones."""
+        given = (*words, self.settings["options"], mounts.SAFE_OPTIONS)
         return ",".join(filter(None, given))
 
     @contextmanager
