@@ -203,16 +203,27 @@ def notebook(text: str, link: Links) -> NotebookView | None:
         whole = json.loads(text)
         cells = whole["cells"]
         language = str(whole.get("metadata", {}).get("kernelspec", {}).get("display_name", ""))[:100]
-        views = [_cell(cell, link) for cell in cells[:MOST_CELLS] if isinstance(cell, dict)]
+        views = [_cell(cell, link) for cell in _whole_cells(cells[:MOST_CELLS])]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-    return NotebookView(views, language, len(cells) <= MOST_CELLS)
+    return NotebookView(views, language, len(views) == len(cells))
+
+
+def _whole_cells(cells: list[Any]) -> Iterator[dict[str, Any]]:
+    """Yield the cells before those whose Markdown would be more than MOST_MARKDOWN in all."""
+    left = MOST_MARKDOWN
+    for cell in cells:
+        if isinstance(cell, dict):
+            left -= len(_joined(cell.get("source"))) if cell.get("cell_type") == "markdown" else 0
+            if left < 0:
+                return
+            yield cell
 
 
 def _cell(cell: dict[str, Any], link: Links) -> Cell:
     source = _joined(cell.get("source"))
     if cell.get("cell_type") == "markdown":
-        return Cell(markdown(source[:MOST_MARKDOWN], link), "", "", [])
+        return Cell(markdown(source, link), "", "", [])
     outputs = [shown for each in cell.get("outputs") or [] if (shown := _output(each))]
     number = cell.get("execution_count")
     return Cell("", source, str(number) if isinstance(number, int) else " ", outputs)

@@ -115,6 +115,12 @@ def test_files_that_cannot_be_shown_are_offered_for_download(
     for name in ("a.bin", "a.pdf"):
         assert "No preview" in content_of(browser, folder, name)
     (inside / "long.md").write_text("# A\n" * 50_001)
+    texts = ("one " * 40_000, "two " * 20_000)
+    cells = [{"cell_type": "markdown", "source": text} for text in texts]
+    (inside / "long.ipynb").write_text(json.dumps({"cells": cells}))
+    page = content_of(browser, folder, "long.ipynb")
+    assert "one one" in page
+    assert "two two" not in page
     assert "# A" in content_of(browser, folder, "long.md"), (
         "as text: a table would take a thousand times as much"
     )
