@@ -52,9 +52,6 @@ class SimulatedCommands(Commands):
                 self.limits[name] = int(words[4]) * 1024
                 if not self.limits[name]:
                     del self.limits[name]
-            case "repquota":
-                rows = [f"#{number},ok,ok,{USED // 1024},0,0" for number in self.projects]
-                return "\n".join(["Project,BlockStatus,FileStatus,BlockUsed", *rows])
         return ""
 
 

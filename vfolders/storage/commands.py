@@ -105,7 +105,6 @@ _PACKAGES = {
     "mount.cifs": "cifs-utils",
     "mount.glusterfs": "glusterfs-client",
     "mount.nfs": "nfs-common",
-    "repquota": "quota",
     "resize2fs": "e2fsprogs",
     "setquota": "quota",
 }

@@ -14,7 +14,7 @@ from vfolders.core.paths import ROOT as FOLDER_ROOT
 from vfolders.storage import mounts
 from vfolders.storage.backends.directories import DirectoryStorage
 from vfolders.storage.backends.local import ROOT, root_of
-from vfolders.storage.base import Capability, StorageUnavailable
+from vfolders.storage.base import Capability
 from vfolders.storage.commands import Commands
 from vfolders.storage.descriptors import Owner
 from vfolders.storage.files import translated
@@ -26,9 +26,12 @@ KIB = 1024
 
 
 class ProjectQuotaStorage(DirectoryStorage):
-    """`file_system` is ext4 or xfs; it is mounted with the option prjquota."""
+    """`file_system` is ext4 or xfs; it is mounted with the option prjquota.
 
-    capabilities = frozenset({Capability.QUOTA, Capability.USAGE})
+    Sizes are counted by a walk: an owner may give files another project id, also in a container.
+    """
+
+    capabilities = frozenset({Capability.QUOTA})
 
     def __init__(self, root: str, owner: Owner, commands: Commands, *, file_system: str) -> None:
         super().__init__(root, owner)
@@ -40,7 +43,7 @@ class ProjectQuotaStorage(DirectoryStorage):
             os.makedirs(os.path.join(self.root, PROJECTS), mode=0o700, exist_ok=True)
 
     def lacks(self) -> tuple[str, ...]:
-        missing = self._commands.lacking(["chattr", "setquota", "repquota"])
+        missing = self._commands.lacking(["chattr", "setquota"])
         if not os.path.isdir(self.root):
             return missing
         found = mounts.file_system_of(self.root).split(",")
@@ -73,16 +76,6 @@ class ProjectQuotaStorage(DirectoryStorage):
     def _set_limit(self, project: int, limit_kib: int) -> None:
         point = mounts.mount_point_of(self.root)
         self._commands.run(["setquota", "-P", str(project), "0", str(limit_kib), "0", "0", point])
-
-    def used_bytes(self, folder_id: UUID) -> int:
-        point = mounts.mount_point_of(self.root)
-        shown = self._commands.run(["repquota", "-P", "-n", "-O", "csv", point])
-        # Project,BlockStatus,FileStatus,BlockUsed (KiB),…
-        for line in shown.splitlines():
-            words = line.split(",")
-            if words[0] == f"#{self._project_id(folder_id)}":
-                return int(words[3]) * KIB
-        raise StorageUnavailable(str(_("The file system does not know the folder's size.")))
 
     def _project_id(self, folder_id: UUID) -> int:
         """Return the folder's project id; the first time, reserve one."""
@@ -121,7 +114,7 @@ def _kind(name: str, title: str) -> HostKind:
         settings=(ROOT,),
         capabilities=ProjectQuotaStorage.capabilities,
         is_simulated=True,
-        programs=("chattr", "setquota", "repquota"),
+        programs=("chattr", "setquota"),
         needs=_("quota, e2fsprogs; a kernel with quotas; root"),
     )
 
