@@ -2,7 +2,7 @@
 
 import os
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -23,7 +23,7 @@ class Kernel(Commands):
     """A kernel that refuses to resize what is mounted. `resizing` is called before an image is resized."""
 
     def __init__(self) -> None:
-        self.resizing = lambda: None
+        self.resizing: Callable[[], object] = lambda: None
 
     def run(self, words: Sequence[str], **options: Any) -> str:
         if "--set-capacity" in words:

@@ -23,10 +23,11 @@ from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_limits import limit, use_of
 from tests.factories_sessions import Place, make_place
 from vfolders import tasks, usage
+from vfolders.core.paths import TRASH
 from vfolders.files import service
 from vfolders.models import StorageHost, VFolder
 from vfolders.services import create_folder
-from vfolders.storage import descriptors, trash
+from vfolders.storage import descriptors
 from vfolders.storage.backends.local import LocalStorage
 from vfolders.storage.base import Capability, Effort, Usage
 from vfolders.trash import delete_folder
@@ -78,7 +79,7 @@ def test_a_folder_that_its_host_does_not_count_is_counted_here(
 def test_a_session_that_writes_into_the_trash_hides_no_size(
     folder: VFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    old = written_by_a_session(folder, "a", KIB).parent / trash.TRASH / "0000000001-aaaaaaaaaaaa"
+    old = written_by_a_session(folder, "a", KIB).parent / TRASH / "0000000001-aaaaaaaaaaaa"
     (old / "kept").mkdir(parents=True)
 
     def write_again(directory: int, deadline: float) -> None:
