@@ -75,6 +75,11 @@ def tar(context: Any, value: Any) -> dict[str, Any]:
     return {"data": getattr(value, "data", str(value).encode())}
 
 
+@schemathesis.serializer("application/offset+octet-stream")
+def part_of_upload(context: Any, value: Any) -> dict[str, Any]:
+    return {"data": getattr(value, "data", str(value).encode())}
+
+
 @pytest.fixture(scope="module")
 def operations() -> list[APIOperation]:
     schema = schemathesis.openapi.from_dict(SchemaGenerator().get_schema(request=None, public=True))

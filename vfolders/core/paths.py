@@ -162,7 +162,7 @@ def parse_automatic_name(text: str) -> str:
     """Return `text` if it may name a folder that is mounted automatically: a dot and a folder name.
     Raises UnsafePath.
     """
-    name = f".{parse_folder_name(text.removeprefix('.'))}"
+    name = f".{parse_folder_name(parse_name(text).removeprefix('.'))}"
     if len(name) > MAX_FOLDER_NAME_LENGTH:
         raise UnsafePath(
             _("The name is longer than {count} characters.").format(count=MAX_FOLDER_NAME_LENGTH)

@@ -283,7 +283,7 @@ def test_folders_and_their_files(berth: Command, place: Place, tmp_path: Path) -
     assert json.loads(berth("storage", "show", "--json").out)["folder_count"] == 1
     assert berth("storage", "users").code == 0
     assert berth("cp", "data:absent", str(back)).code == 3
-    assert berth("folder", "delete", "data", "--yes").code == 0
+    assert berth("folder", "delete", "data").code == 0
     assert berth("folder", "show", "data").code == 3
 
 

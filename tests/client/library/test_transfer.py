@@ -64,7 +64,7 @@ class Tree:
     def read(self, path: str) -> Iterator[bytes]:
         yield self.files[path]
 
-    def write_stream(self, path: str, content, size_bytes: int, mode: int = 0) -> None:  # type: ignore[no-untyped-def]
+    def write_stream(self, path: str, content, size_bytes: int, mode: int = 0, stamp: str = "") -> None:  # type: ignore[no-untyped-def]
         self.files[path] = b"".join(content())
 
     def make_directory(self, path: str) -> None:
@@ -254,7 +254,7 @@ class Vanishing(Tree):
             raise NotFound("gone")
         return super().read(path)
 
-    def write_stream(self, path: str, content, size_bytes: int, mode: int = 0) -> None:  # type: ignore[no-untyped-def]
+    def write_stream(self, path: str, content, size_bytes: int, mode: int = 0, stamp: str = "") -> None:  # type: ignore[no-untyped-def]
         self.asked += 1
         raise NotFound("gone")
 
