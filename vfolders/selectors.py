@@ -214,12 +214,21 @@ def _allowed(actor: Actor, folder: VFolder | None, action: Action) -> VFolder:
     return folder
 
 
-def automatic_folders(actor: Actor) -> list[VFolder]:
-    """Return the actor's own folders that are mounted in all sessions, by name; at most
-    MOST_AUTOMATIC. One query.
+def has_automatic_folders(actor: Actor) -> Exists:
+    """Return the condition that folders of the actor are mounted in all sessions, for another query."""
+    return Exists(VFolder.objects.filter(_automatic_for(actor), state__in=USABLE))
+
+
+def automatic_folders(actor: Actor, candidates: Sequence[VFolder]) -> list[VFolder]:
+    """Return those of the candidates that are mounted in all sessions of the actor, by name; at most
+    MOST_AUTOMATIC. No query.
     """
-    own = visible_folders(actor).filter(owner_id=actor.user_id or NOBODY, mode=FolderMode.AUTO_MOUNT.value)
-    return list(own.order_by("name")[:MOST_AUTOMATIC])
+    own = [each for each in candidates if is_automatic_for(actor, each)]
+    return sorted(own, key=lambda folder: folder.name)[:MOST_AUTOMATIC]
+
+
+def _automatic_for(actor: Actor) -> Q:
+    return Q(owner_id=actor.user_id or NOBODY, mode=FolderMode.AUTO_MOUNT.value)
 
 
 def is_automatic_for(actor: Actor, folder: VFolder) -> bool:
@@ -239,14 +248,20 @@ def check_directory(folder: VFolder, path: EntryPath) -> None:
         )
 
 
-def mountable_candidates(actor: Actor, references: Sequence[str]) -> list[VFolder]:
+def mountable_candidates(
+    actor: Actor, references: Sequence[str], *, with_automatic: bool = False
+) -> list[VFolder]:
     """Return the visible folders with one of these ids or names, own ones first, for
-    `access_mountable_folder`. At most 2 queries; none without references.
+    `access_mountable_folder`; and, if asked for, those for `automatic_folders`. At most 2 queries; none
+    if nothing is asked for.
     """
-    if not references:
+    if not (references or with_automatic):
         return []
     ids = [folder_id for reference in references if (folder_id := _id_in(reference))]
-    found = visible_folders(actor).filter(Q(pk__in=ids) | Q(name__in=references))
+    wanted = Q(pk__in=ids) | Q(name__in=references)
+    if with_automatic:
+        wanted |= _automatic_for(actor)
+    found = visible_folders(actor).filter(wanted)
     return sorted(found, key=lambda folder: not _is_owner(actor, folder))
 
 

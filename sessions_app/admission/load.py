@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
 
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.utils.translation import gettext as _
 
 from accounts.admission_gate import enter_admission
@@ -17,7 +17,7 @@ from accounts.budgets.selectors import budget_states
 from accounts.credentials.keypairs import require_scopes
 from accounts.limits import scope_ids
 from accounts.models import Domain, KeyPair, Membership, Project, ResourcePolicy, User
-from accounts.selectors import access_usable_project, may_do_everything, project_refusal, usable_projects
+from accounts.selectors import may_do_everything, project_refusal, usable_projects
 from agents.capacity.device_kinds import device_kinds
 from agents.models import ResourceGroup
 from agents.selectors import (
@@ -60,6 +60,7 @@ from vfolders.selectors import (
     actions_on,
     automatic_folders,
     check_directory,
+    has_automatic_folders,
     mountable_candidates,
 )
 from vfolders.services import lock_folders
@@ -193,14 +194,17 @@ class _Named(NamedTuple):
 
 
 def _find_named(actor: Actor, request: SessionRequest, unresolved: _Unresolved) -> _Named:
-    project = access_usable_project(actor, request.project)
+    project = _named_project(actor, request).first()
+    if project is None:
+        raise project_refusal(actor, request.project)
     image = access_image(actor, request.image)
     group = access_resource_group(actor, request.resource_group, project)
     mounts: Mounts = ()
     with unresolved.at("mounts"):
-        mounts = _resolve_mounts(actor, request.mounts)
+        mounts = _resolve_mounts(
+            actor, request.mounts, with_automatic=_mounts_automatically(request, project)
+        )
         _check_directories(mounts)
-        mounts = (*mounts, *_automatic_mounts(actor, request, mounts))
     return _Named(actor, project, image, group, mounts)
 
 
@@ -208,12 +212,13 @@ def _lock_named(actor: Actor, request: SessionRequest, unresolved: _Unresolved) 
     """Lock the named objects, owner, memberships, grants and limiting policies (order of ADR 8)."""
     enter_admission()
     actor, policy_ids = _lock_owner(actor)
-    project = _lock_project(actor, request.project)
+    project = _lock_project(actor, request)
     policy_ids += [project.policy_id, project.domain_policy_id]  # type: ignore[attr-defined]
     mounts: Mounts = ()
     with unresolved.at("mounts"):
-        mounts = _resolve_mounts(actor, request.mounts)
-        mounts = (*mounts, *_automatic_mounts(actor, request, mounts))
+        mounts = _resolve_mounts(
+            actor, request.mounts, with_automatic=_mounts_automatically(request, project)
+        )
         policy_ids += _lock_folder_projects(mounts, project)
     lock_by_id(ResourcePolicy, policy_ids, RowLock.SHARE)
     image = _lock_image(actor, request.image)
@@ -259,16 +264,32 @@ def _lock_token(actor: Actor) -> list[PolicyId]:
     return [keypair.policy_id]
 
 
-def _lock_project(actor: Actor, name: str) -> Project:
+def _named_project(actor: Actor, request: SessionRequest) -> QuerySet[Project]:
+    """The project that the request names, if the actor may use it, with `has_automatic`: so only those
+    who have auto-mount folders pay for reading them.
+    """
+    return (
+        usable_projects(actor)
+        .filter(name=request.project)
+        .annotate(has_automatic=has_automatic_folders(actor))
+    )
+
+
+def _mounts_automatically(request: SessionRequest, project: Project) -> bool:
+    """Return True if the session gets auto-mount folders. The project is from `_named_project`."""
+    return request.personal_files and project.has_automatic  # type: ignore[attr-defined]
+
+
+def _lock_project(actor: Actor, request: SessionRequest) -> Project:
     """Lock the project, its domain and the actor's membership; return it with `domain_policy_id`.
 
     Raises NotFound, PermissionDenied.
     """
-    named = usable_projects(actor).filter(name=name).select_related(None)
+    named = _named_project(actor, request).select_related(None)
     named = named.annotate(domain_policy_id=F("domain__policy_id"))
     project = next(iter(lock_rows(named, RowLock.SHARE, joined=[Domain, Membership])), None)
     if project is None:
-        raise project_refusal(actor, name)
+        raise project_refusal(actor, request.project)
     return project
 
 
@@ -311,13 +332,18 @@ def _lock_group(actor: Actor, name: str, project: Project) -> ResourceGroup:
     return group
 
 
-def _resolve_mounts(actor: Actor, requested: Sequence[FolderRequest]) -> Mounts:
-    """Return the folders that a request names. At most 2 queries.
+def _resolve_mounts(
+    actor: Actor, requested: Sequence[FolderRequest], *, with_automatic: bool = False
+) -> Mounts:
+    """Return the folders that a request names, then, if asked for, those mounted automatically. At most 2
+    queries; none if nothing is asked for.
 
     Raises NotFound, PermissionDenied, Conflict at the field of the mount.
     """
-    candidates = mountable_candidates(actor, [mount.name for mount in requested])
-    return tuple(_resolve_mount(actor, index, mount, candidates) for index, mount in enumerate(requested))
+    names = [mount.name for mount in requested]
+    candidates = mountable_candidates(actor, names, with_automatic=with_automatic)
+    mounts = tuple(_resolve_mount(actor, index, mount, candidates) for index, mount in enumerate(requested))
+    return (*mounts, *_automatic_mounts(actor, mounts, candidates)) if with_automatic else mounts
 
 
 def _resolve_mount(
@@ -353,18 +379,15 @@ def _check_directories(mounts: Mounts) -> None:
                 raise
 
 
-def _automatic_mounts(actor: Actor, request: SessionRequest, requested: Mounts) -> Mounts:
+def _automatic_mounts(actor: Actor, requested: Mounts, candidates: Sequence[VFolder]) -> Mounts:
     """Return the mounts of the actor's auto-mount folders, but those that the request mounts itself or
-    whose place it uses otherwise, and those whose host denies to mount; none without personal files. One
-    query.
+    whose place it uses otherwise, and those whose host denies to mount. No query.
     """
-    if not request.personal_files:
-        return ()
     taken = [mount.path for mount in requested]
     named = {mount.folder.pk for mount in requested}
     return tuple(
         ResolvedMount(folder, path, is_readonly=False, is_automatic=True)
-        for folder in automatic_folders(actor)
+        for folder in automatic_folders(actor, candidates)
         if (path := f"{HOME}/{folder.name}") and folder.pk not in named
         if Action.MOUNT in actions_on(actor, folder)
         if not conflicting_path([*taken, path])

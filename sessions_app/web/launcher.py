@@ -24,7 +24,7 @@ from sessions_app.session_templates.templates import access_template
 from sessions_app.web import launcher_context
 from sessions_app.web.arrays import session_url
 from sessions_app.web.forms import LauncherForm
-from vfolders.quotas.status import filling_limits, storage_status
+from vfolders.quotas.status import filling_limits
 
 SEVERAL = ("folders", "readonly")
 NOT_IN_ADDRESS = ("environment", "command", "callback_url")
@@ -52,7 +52,7 @@ def launcher(request: HttpRequest) -> HttpResponse:
         if not request.GET:
             form.preselect_own_folder(actor)
     context |= {"form": form, "parts": launcher_context.form_parts(form)}
-    context["filling"] = filling_limits(storage_status(actor))
+    context["filling"] = filling_limits(actor, form.scopes, [*form.mountable, *form.automatic])
     return render(request, "sessions_app/launcher.html", context, status=422 if form.errors else 200)
 
 

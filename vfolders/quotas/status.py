@@ -1,6 +1,6 @@
 """Storage of one user: limits that apply, sizes on each host, and hosts for new folders."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from accounts.limits import ScopeIds, read_scopes
 from common.actors import Actor
 from vfolders.core.quota_steps import reached_step
 from vfolders.core.states import FolderState
-from vfolders.models import StorageHost
+from vfolders.models import StorageHost, VFolder
 from vfolders.quotas.selectors import byte_limit, policy_limits
 from vfolders.selectors import NOBODY
 
@@ -46,19 +46,10 @@ def storage_status(actor: Actor, project_ids: Collection[int] = ()) -> StorageSt
     keys = ScopeIds(domain=actor.domain_id, user=actor.user_id).keys()
     scopes = read_scopes([*keys, *((Level.PROJECT, pk) for pk in project_ids)])
     known = _hosts(actor)
-    hosts = tuple(
-        HostPart(host.name, host.used_bytes, host.folder_count, host.max_user_bytes)
-        for host in known
-        if host.folder_count
-    )
+    hosts = _parts(known)
     user = next((scope for scope in scopes if scope.level is Level.USER), None)
-    of_hosts = (
-        byte_limit(StorageLevel.HOST_USER, part.host, part.limit_bytes, part.used_bytes)
-        for part in hosts
-        if part.limit_bytes is not None
-    )
     return StorageStatus(
-        limits=(*reversed(policy_limits(scopes)), *of_hosts),
+        limits=(*reversed(policy_limits(scopes)), *_host_limits(hosts)),
         hosts=hosts,
         open_hosts=tuple(
             host.name
@@ -71,9 +62,32 @@ def storage_status(actor: Actor, project_ids: Collection[int] = ()) -> StorageSt
     )
 
 
-def filling_limits(status: StorageStatus) -> tuple[LimitState, ...]:
-    """Return the limits that have reached the first step of a warning."""
-    return tuple(limit for limit in status.limits if reached_step(limit.used, limit.value))
+def filling_limits(
+    actor: Actor, scopes: Collection[Scope], folders: Iterable[VFolder]
+) -> tuple[LimitState, ...]:
+    """Return the limits of bytes of these scopes, and of the actor's parts of hosts, that have reached the
+    first step of a warning. One query if a host of one of these folders limits its users, else none.
+    """
+    has_parts = any(folder.host.max_user_bytes is not None for folder in folders)
+    parts = _parts(_hosts(actor)) if has_parts else ()
+    limits = (*reversed(policy_limits(scopes)), *_host_limits(parts))
+    return tuple(limit for limit in limits if reached_step(limit.used, limit.value))
+
+
+def _parts(hosts: Iterable[Any]) -> tuple[HostPart, ...]:
+    return tuple(
+        HostPart(host.name, host.used_bytes, host.folder_count, host.max_user_bytes)
+        for host in hosts
+        if host.folder_count
+    )
+
+
+def _host_limits(parts: Iterable[HostPart]) -> list[LimitState]:
+    return [
+        byte_limit(StorageLevel.HOST_USER, part.host, part.limit_bytes, part.used_bytes)
+        for part in parts
+        if part.limit_bytes is not None
+    ]
 
 
 def _hosts(actor: Actor) -> list[Any]:

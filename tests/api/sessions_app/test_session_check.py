@@ -23,7 +23,7 @@ from tests.factories_sessions import GIB, Place, make_place
 
 pytestmark = pytest.mark.django_db
 SESSIONS, CHECK = "/api/v1/sessions/", "/api/v1/sessions/check/"
-MOST_QUERIES = 20
+MOST_QUERIES = 19
 ALL = {"cpu": 8, "mem": "1g"}  # of the agent
 
 

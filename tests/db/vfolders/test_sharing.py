@@ -22,7 +22,7 @@ from vfolders import services
 from vfolders.core.modes import FolderMode
 from vfolders.core.permissions import OWNERSHIP, Action, Right
 from vfolders.models import FolderShare, StorageHost, VFolder
-from vfolders.selectors import actions_on, automatic_folders, visible_folders
+from vfolders.selectors import actions_on, automatic_folders, mountable_candidates, visible_folders
 from vfolders.sharing import service
 from vfolders.sharing.selectors import folder_shares, own_invitations
 
@@ -236,7 +236,7 @@ def test_a_folder_of_a_new_owner_is_not_mounted_by_itself(people: People) -> Non
     given = service.accept_share(actor=heir, share_id=offer.pk)
     given.refresh_from_db()
     assert (given.mode, given.name) == (FolderMode.GENERAL, f"ipython-{people.member.pk}")
-    assert not automatic_folders(heir)
+    assert not automatic_folders(heir, mountable_candidates(heir, [], with_automatic=True))
 
 
 def test_folders_of_projects_are_not_offered(people: People) -> None:
