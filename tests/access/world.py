@@ -59,6 +59,7 @@ from tests.factories_entrance import make_invitation
 from tests.factories_folders import make_folder, make_share, make_storage_host
 from tests.factories_sessions import Place, make_place
 from vfolders.core.paths import TRASH
+from vfolders.core.uploads import IfExists
 from vfolders.models import FileOperation, FolderLink, FolderShare, Upload, VFolder
 from vfolders.selectors import files_of
 from vfolders.storage.base import EntryMissing
@@ -413,6 +414,7 @@ def make_world(root: Path) -> World:
             kind="copy", source=folder, folder=folder, user=place.owner, request={}, ended_at=clock.now()
         ),
         upload=Upload.objects.create(
+            if_exists=IfExists.REPLACE,
             folder=folder,
             user=place.owner,
             path="b",
