@@ -165,7 +165,7 @@ def test_files_go_to_a_folder_and_back(berth: CommandLine, user: Person, tree: P
 
     output = berth.say("run", *SMALL, "-q", "-m", folder, "python", "--", "md5sum", f"{folder}/tree/large")
     assert output.split()[0] == checksum(tree / "large")
-    berth.say("folder", "delete", folder, "--yes")
+    berth.say("folder", "delete", folder)
 
 
 def test_files_go_to_a_session_and_back(
