@@ -9,6 +9,8 @@ from vfolders.core.paths import (
     check_new_name,
     display_name,
     is_addressable,
+    numbered_name,
+    parse_automatic_name,
     parse_directory,
     parse_path,
 )
@@ -85,3 +87,35 @@ def test_names_that_sessions_made_can_always_be_shown() -> None:
 def test_length_is_counted_in_bytes() -> None:
     with pytest.raises(UnsafePath, match="bytes"):
         parse_path("/".join(["é" * 100] * 16))
+
+
+@pytest.mark.parametrize(
+    ("name", "numbered"),
+    [
+        ("a.txt", "a (2).txt"),
+        ("a.tar.gz", "a (2).tar.gz"),
+        ("a." + "b" * 20, "a." + "b" * 20 + " (2)"),
+        ("é" * 127, "é" * 125 + " (2)"),
+        (".cache", ".cache (2)"),
+    ],
+)
+def test_numbered_names_keep_their_ending_and_fit_a_disk(name: str, numbered: str) -> None:
+    assert numbered_name(name, 2) == numbered
+
+
+def test_auto_mount_folders_are_named_by_a_dot_and_a_folder_name() -> None:
+    assert parse_automatic_name(".cache") == ".cache"
+    for name in ("..", ".berth-x", ".Berth", "." + "a" * 64, ".a b"):
+        with pytest.raises(UnsafePath):
+            parse_automatic_name(name)
+
+
+def test_names_of_the_portal_are_nobody_elses() -> None:
+    for path in (".berth-trash", ".berth-uploads/a", ".berth-new"):
+        with pytest.raises(UnsafePath):
+            parse_path(path)
+    assert parse_path("a/.berth-trash") == ("a", ".berth-trash")
+
+
+def test_long_names_are_not_addressable() -> None:
+    assert not is_addressable("\x01" * 256)
