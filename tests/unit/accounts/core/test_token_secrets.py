@@ -1,5 +1,6 @@
 """Tokens: their format, and refusal of anything else."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,3 +26,10 @@ def test_news_for_everybody_are_heard_by_everybody_and_others_by_their_audience(
     assert not nobody.receives(Audience(owner_id=2))
     assert not nobody.receives(Audience(project_id=5))
     assert not nobody.receives(Audience(domain_id=3))
+
+
+def test_tokens_have_names() -> None:
+    assert token_secrets.check_token_name(" laptop ") == "laptop"
+    for name in ("", "  ", "a" * 61):
+        with pytest.raises(ValueError):
+            token_secrets.check_token_name(name)

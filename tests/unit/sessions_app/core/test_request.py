@@ -5,7 +5,8 @@ import pytest
 from common.errors import InvalidInput
 from common.values.resources import ResourceSlots
 from common.values.text import shown
-from sessions_app.core.request import parse_request
+from sessions_app.core.request import check_role_resources, parse_request
+from sessions_app.core.request_fields import InvalidParts
 from tests.bad_input import UNMET, UNREADABLE, Bad
 
 
@@ -93,3 +94,10 @@ def test_a_dependency_without_a_session_says_so() -> None:
     with pytest.raises(InvalidInput) as refused:
         parse_request(raw(dependencies=[{"sesion": "a"}]))
     assert refused.value.fields["dependencies.0.session"] == ["Say which session, by name or id."]
+
+
+def test_roles_ask_for_parts_of_devices_as_shares_only() -> None:
+    assert check_role_resources(None) is None
+    assert check_role_resources({"cpu": 1, "mem": "1g"}) is not None
+    with pytest.raises(InvalidParts):
+        check_role_resources({"cuda.mem": "1g"})
