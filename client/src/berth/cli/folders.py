@@ -20,15 +20,10 @@ from berth.models import FileOperation
 from berth.storage_use import DirectoryReport
 from berth.sync import Sync
 
-POLL_S = 1.0
-
 app = typer.Typer(no_args_is_help=True, help="Folders, which outlive sessions, and the files in them.")
 
-LOOK_S = 1.0
-"""Interval of looks at a copy that is under way."""
-
-OPERATION_LOOK_S = 0.5
-"""… and at an operation on files, which is mostly short."""
+LOOK_S = 0.5
+"""Interval of looks at what the portal does in the background."""
 
 FolderPath = Annotated[str, typer.Argument(help="Path in the folder.", show_default=False)]
 Target = Annotated[str, typer.Argument(help="A directory in the folder, or a new name.", show_default=False)]
@@ -151,7 +146,7 @@ def usage(
     if again:
         found.count_directories()
         while found.directories().is_awaited:
-            time.sleep(POLL_S)
+            time.sleep(LOOK_S)
     counted = found.usage()
     try:
         report = found.directories(path)
@@ -459,9 +454,7 @@ def mv(
 ) -> None:
     """Move or rename a file or directory within a folder."""
     files = get_client(context).folders.find(folder).files
-    directory, name = _target(files, to)
-    operation = files.start("move", path, to=directory, name=name, taken=taken)
-    _finish(files, operation, as_json=as_json)
+    _place(files, "move", path, to, taken=taken, as_json=as_json)
 
 
 @app.command("cp-within")
@@ -475,9 +468,7 @@ def cp_within(
 ) -> None:
     """Copy a file, or a directory with all its contents, within a folder."""
     files = get_client(context).folders.find(folder).files
-    directory, name = _target(files, to)
-    operation = files.start("copy", path, to=directory, name=name, taken=taken)
-    _finish(files, operation, as_json=as_json)
+    _place(files, "copy", path, to, taken=taken, as_json=as_json)
 
 
 @app.command("unpack")
@@ -514,6 +505,13 @@ def find(
         say(f"{hit.path}/" if hit.kind == "directory" else hit.path)
 
 
+def _place(files: FolderFiles, kind: str, path: str, to: str, *, taken: str, as_json: bool) -> None:
+    """Move or copy an entry to `to`, and say what came of it."""
+    directory, name = _target(files, to)
+    operation = files.start(kind, path, to=directory, name=name, taken=taken)
+    _finish(files, operation, as_json=as_json)
+
+
 def _target(files: FolderFiles, to: str) -> tuple[str, str]:
     """Return (directory, new name or "")."""
     directory = to.removesuffix("/")
@@ -531,7 +529,7 @@ def _target(files: FolderFiles, to: str) -> tuple[str, str]:
 def _finish(files: FolderFiles, operation: FileOperation, *, as_json: bool) -> None:
     """Wait until the operation has ended, and say what came of it."""
     while not operation.has_ended:
-        time.sleep(OPERATION_LOOK_S)
+        time.sleep(LOOK_S)
         operation = files.operation(operation.id)
     if as_json:
         show_json(operation)
