@@ -1,6 +1,6 @@
 """Page of a folder's use: limits, quota, and what fills it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -21,7 +21,7 @@ from common.i18n import gettext_noop
 from common.pages.htmx import closed_during_impersonation, is_fragment, render_page_or_fragment
 from common.rest.actor import actor_of
 from vfolders.core.directory_sizes import Age, DirectorySize
-from vfolders.core.paths import EntryPath, display_name, is_addressable
+from vfolders.core.paths import TRASH, UNFINISHED, UPLOADS_DIRECTORY, EntryPath, display_name, is_addressable
 from vfolders.core.permissions import Action
 from vfolders.models import VFolder
 from vfolders.quotas.selectors import byte_limits
@@ -38,6 +38,12 @@ AGES = {
     Age.MONTH: gettext_noop("7 to 30 days ago"),
     Age.YEAR: gettext_noop("30 days to a year ago"),
     Age.OLDER: gettext_noop("more than a year ago"),
+}
+
+UNLISTED_TITLES = {
+    TRASH: gettext_noop("Deleted files"),
+    UPLOADS_DIRECTORY: gettext_noop("Uploads under way"),
+    UNFINISHED: gettext_noop("Copies under way"),
 }
 
 
@@ -142,6 +148,10 @@ def _rows(report: DirectoryReport) -> list[SizeRow]:
 
 
 def _directory_row(report: DirectoryReport, directory: DirectorySize, whole: int) -> SizeRow:
+    if not report.path and (title := UNLISTED_TITLES.get(directory.name)):
+        row = _row(_(title), directory.size_bytes, directory.file_count, whole)
+        deleted_url = reverse("folder-deleted", args=[report.folder.pk])
+        return replace(row, files_url=deleted_url if directory.name == TRASH else "")
     path = (*report.path, directory.name)
     can_open = is_addressable(directory.name)
     return SizeRow(

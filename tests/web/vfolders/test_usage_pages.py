@@ -39,7 +39,7 @@ def test_a_folder_shows_what_fills_it_level_by_level(host: StorageHost) -> None:
     limit(owner, max_folder_bytes=8 * KIB)
     folder, client = make_folder(owner, name="data"), client_of(owner)
     root = Path(host.config["root"]) / folder.pk.hex
-    for name, size in (("a/b/x.csv", 3 * KIB), ("c&d/y", KIB), ("top", 1)):
+    for name, size in (("a/b/x.csv", 3 * KIB), ("c&d/y", KIB), ("top", 1), (".berth-trash/z", 1)):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(b"x" * size)
     url = f"/data/{folder.pk}/usage/"
@@ -50,6 +50,8 @@ def test_a_folder_shows_what_fills_it_level_by_level(host: StorageHost) -> None:
     page = text_of(client, url)
     assert page.index("usage/?path=a") < page.index("c&amp;d") < page.index("Files in this directory")
     assert ".csv" in page
+    assert ".berth-trash" not in page
+    assert f'href="/data/{folder.pk}/deleted/"' in page
     assert "Your account" in page
     below = text_of(client, url, path="a")
     assert "3 KiB" in below
